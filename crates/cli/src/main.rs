@@ -1,0 +1,2 @@
+//! The `overbank` command.
+fn main() {}

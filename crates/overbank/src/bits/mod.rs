@@ -1,0 +1,1 @@
+//! Integers in few bits: packed arrays, unary, Elias-Fano, block codecs.

@@ -1,0 +1,94 @@
+//! The one seam to storage, time and randomness: everything the library asks of the world passes here,
+//! so the simulated device is complete.
+//!
+//! ```text
+//!   store, segment, frequency …          one directory, flat names, no paths
+//!        │  trait Device / DeviceFile
+//!        ├── file    O_DIRECT + io_uring, or positional I/O on a thread pool of the same depth (by probe)
+//!        ├── memory  for structures used in RAM alone, and for tests
+//!        └── sim     counts blocks, enumerates crashes, injects EIO, ENOSPC, short and torn writes
+//! ```
+//!
+//! Invariants:
+//! 1. Offsets and lengths of reads and writes are multiples of [`BLOCK_BYTES`].
+//! 2. A read or a write is whole or an error: never short.
+//! 3. Nothing is durable before [`DeviceFile::sync`]; no name is durable before [`Device::sync_directory`].
+//! 4. A failed sync is never retried by this layer.
+
+use crate::Result;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// The unit of device I/O, in bytes.
+pub const BLOCK_BYTES: usize = 4096;
+
+/// Whether a file is opened to be read only, or also written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads only.
+    Read,
+    /// Reads and writes.
+    Write,
+}
+
+/// One read of a batch. Both fields are multiples of [`BLOCK_BYTES`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadRequest {
+    /// Where it starts, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes.
+    pub bytes: u32,
+}
+
+/// A flat directory of files. Shared by all threads.
+pub trait Device: Send + Sync + Debug {
+    /// What it is and how it does I/O, for `info`: "io_uring, O_DIRECT".
+    fn describe(&self) -> String;
+    /// The directory's place, for messages.
+    fn path(&self) -> std::path::PathBuf;
+    /// All file names, sorted.
+    fn list(&self) -> Result<Vec<String>>;
+    /// Creates an empty file open for writing; an error if the name is taken.
+    fn create(&self, name: &str) -> Result<Arc<dyn DeviceFile>>;
+    /// Opens an existing file; `NotFound` if there is none.
+    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn DeviceFile>>;
+    /// Renames, replacing `to`. Durable after [`Device::sync_directory`].
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+    /// Removes a name; open files of it stay readable.
+    fn remove(&self, name: &str) -> Result<()>;
+    /// Makes creations, renames and removals so far durable.
+    fn sync_directory(&self) -> Result<()>;
+    /// Takes the directory's writer lock until the guard drops; `Locked` if another process holds it.
+    fn lock(&self) -> Result<Box<dyn LockGuard>>;
+    /// 128 random bits.
+    fn random_128(&self) -> Result<u128>;
+    /// Wall-clock time, nanoseconds since 1970.
+    fn now_ns(&self) -> u64;
+}
+
+/// Holds the writer lock while it lives.
+pub trait LockGuard: Send + Sync + Debug {}
+
+/// One open file. All methods may be called from any thread.
+pub trait DeviceFile: Send + Sync + Debug {
+    /// Its name in the directory.
+    fn name(&self) -> &str;
+    /// Its length in bytes.
+    fn len_bytes(&self) -> Result<u64>;
+    /// Fills `into` from `offset`; reading past the end is `Corrupt`.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()>;
+    /// Writes all of `data` at `offset`, growing the file as needed.
+    fn write(&self, offset: u64, data: &[u8]) -> Result<()>;
+    /// Reads many places with up to `depth` in flight; `done(i, bytes)` is called on this thread for request `i`
+    /// as it completes, in any order. The first error ends the batch after what is in flight has been awaited.
+    fn read_many(
+        &self,
+        requests: &[ReadRequest],
+        depth: usize,
+        done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()>;
+    /// Cuts or extends (with zeros) to `bytes`.
+    fn set_len(&self, bytes: u64) -> Result<()>;
+    /// Makes data and length durable.
+    fn sync(&self) -> Result<()>;
+}

@@ -1,0 +1,137 @@
+//! The one error type. Each variant carries the facts; `Display` is a sentence with the numbers and the remedy.
+
+use std::path::PathBuf;
+
+/// The result of everything that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong, with the facts as fields.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused an operation on a file.
+    #[error("cannot {op} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb: "read", "write", "sync", "open".
+        op: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+
+    /// No space is left on the device, or a quota is reached. The last commit is whole.
+    #[error("{} is full: {needed_bytes} more bytes do not fit; free some space and run again, the last commit is whole", path.display())]
+    Full {
+        /// The file that could not grow.
+        path: PathBuf,
+        /// How many bytes were asked for.
+        needed_bytes: u64,
+    },
+
+    /// Stored bytes are not what was written: damage, or not our file.
+    #[error("{} is damaged at byte {at}: {what} should be {expected} but is {found}; restore the store from a copy", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Byte offset of the damage in the file (or in the serialized bytes).
+        at: u64,
+        /// The field or block.
+        what: &'static str,
+        /// What it should hold.
+        expected: String,
+        /// What it holds.
+        found: String,
+    },
+
+    /// Written by another version of the format.
+    #[error("{what} has format version {found}; this build reads version {supported}: use a matching release of overbank")]
+    UnsupportedVersion {
+        /// What was being read.
+        what: String,
+        /// The version in its header.
+        found: u32,
+        /// The version that this build reads.
+        supported: u32,
+    },
+
+    /// The directory exists but holds no store.
+    #[error("{} is not a store: {why}", path.display())]
+    NotAStore {
+        /// The directory.
+        path: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+
+    /// Another process has the store open for writing.
+    #[error("{} is being written by another process (pid {pid}); wait for it, or open the store read-only", path.display())]
+    Locked {
+        /// The store's directory.
+        path: PathBuf,
+        /// The process that holds the lock, 0 where unknown.
+        pid: u32,
+    },
+
+    /// No such summary, or no such file.
+    #[error("there is no {what} named {name:?}")]
+    NotFound {
+        /// What kind of thing was looked for.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+
+    /// Something of that name exists already.
+    #[error("there is already a {what} named {name:?}")]
+    AlreadyExists {
+        /// What kind of thing.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+
+    /// An option is out of its range.
+    #[error("{name} cannot be {value}: {why}")]
+    InvalidOption {
+        /// The option's name.
+        name: &'static str,
+        /// The value that was given.
+        value: String,
+        /// The range, and the remedy.
+        why: String,
+    },
+
+    /// Two summaries differ in seed, hash kind or shape.
+    #[error("these summaries cannot be combined: {what} is {expected} in one and {found} in the other; build both with the same options and seed")]
+    Incompatible {
+        /// What differs.
+        what: &'static str,
+        /// Here.
+        expected: String,
+        /// There.
+        found: String,
+    },
+
+    /// The memory budget does not hold what was asked for.
+    #[error("{what} needs at least {wanted_bytes} bytes but only {available_bytes} of the memory budget of {budget_bytes} are free; raise the budget or ask for less")]
+    BudgetExceeded {
+        /// Who asked.
+        what: String,
+        /// The least it can live with.
+        wanted_bytes: usize,
+        /// What is free.
+        available_bytes: usize,
+        /// The whole budget.
+        budget_bytes: usize,
+    },
+
+    /// An earlier write or sync failed, so nothing more is written until the store is reopened.
+    #[error("{} takes no more writes since this failed: {why}; reopen the store, it holds the last commit", path.display())]
+    Poisoned {
+        /// The store's directory.
+        path: PathBuf,
+        /// The first failure.
+        why: String,
+    },
+}

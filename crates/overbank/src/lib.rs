@@ -1,0 +1,15 @@
+//! Compact summaries of streams that outgrow RAM and one core.
+//!
+//! The rooms stand on each other; each may use only those above it (checked by `cargo xtask tidy`):
+//! [`error`], [`bits`], [`batch`], [`device`], [`store`], [`segment`], [`sketch`]. `ARCHITECTURE.md` is the map.
+
+pub mod batch;
+pub mod bits;
+pub mod device;
+pub mod error;
+pub mod segment;
+pub mod sketch;
+pub mod store;
+
+pub use error::{Error, Result};
+pub use keyhash::{HashKind, KeyHash, KeyHasher, Seed};

@@ -1,0 +1,1 @@
+//! Immutable files in hash order.

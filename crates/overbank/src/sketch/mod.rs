@@ -1,0 +1,1 @@
+//! In-memory sketches: one file or folder each.

@@ -1,0 +1,1 @@
+//! A directory of named summaries that commits as one.

@@ -1,0 +1,2 @@
+//! Placeholder of the crate root, replaced with its first command.
+fn main() {}
