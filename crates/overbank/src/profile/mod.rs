@@ -1,0 +1,2 @@
+//! The picture of a stream in one pass.
+pub mod pipeline;
