@@ -89,22 +89,22 @@ pub trait Stages: Sync {
     /// Why the stream may end early.
     type Error: Send;
 
-    /// Fills the rows of a chunk; called by many threads.
+    /// Turns a chunk into rows; called by many threads.
     ///
     /// # Errors
     /// Ends the stream before this chunk.
-    fn parse(&self, chunk: &Self::Chunk, rows: &mut Self::Rows) -> Result<(), Self::Error>;
+    fn parse(&self, chunk: Self::Chunk, rows: &mut Self::Rows) -> Result<(), Self::Error>;
 
-    /// Applies the listed rows of a chunk to a shard.
-    fn apply(&self, shard: &mut Self::Shard, chunk: &Self::Chunk, rows: &Self::Rows, listed: &[u32]);
+    /// Applies the listed rows to a shard.
+    fn apply(&self, shard: &mut Self::Shard, rows: &Self::Rows, listed: &[u32]);
 
-    /// Accounts a chunk that every shard has seen.
-    fn finish(&self, tally: &mut Self::Tally, chunk: &Self::Chunk, rows: &Self::Rows);
+    /// Accounts the rows of a chunk that every shard has seen.
+    fn finish(&self, tally: &mut Self::Tally, rows: &Self::Rows);
 }
 
 /// Runs a stream through `shards` with a thread for each of `tallies`, until `next` yields `None` or something fails.
 ///
-/// `next` yields the chunks in order, one call at a time, and may reuse a spent one.
+/// `next` yields the chunks in order, one call at a time.
 ///
 /// # Errors
 /// The error of the earliest chunk that failed; the shards then hold everything before it.
@@ -113,7 +113,7 @@ pub trait Stages: Sync {
 /// If the number of shards is not a power of two, or if a stage panics.
 pub fn run<G: Stages>(
     stages: &G,
-    next: impl FnMut(Option<G::Chunk>) -> Result<Option<G::Chunk>, G::Error> + Send,
+    next: impl FnMut() -> Result<Option<G::Chunk>, G::Error> + Send,
     shards: Vec<G::Shard>,
     tallies: &mut [G::Tally],
 ) -> Result<(), G::Error> {
@@ -156,28 +156,26 @@ struct Crew<'a, G: Stages, N> {
     stopping: AtomicBool,
 }
 
-impl<G: Stages, N: FnMut(Option<G::Chunk>) -> Result<Option<G::Chunk>, G::Error>> Crew<'_, G, N> {
+impl<G: Stages, N: FnMut() -> Result<Option<G::Chunk>, G::Error>> Crew<'_, G, N> {
     /// One thread's loop.
     fn work(&self, tally: &mut G::Tally) {
-        let mut spent = None;
         let mut rows = G::Rows::default();
         let mut groups = Groups::default();
-        while let Some((number, chunk)) = self.take(spent.take()) {
+        while let Some((number, chunk)) = self.take() {
             let mut turn = Turn { gates: &self.gates, number, reached: 0 };
-            if let Err(error) = self.stages.parse(&chunk, &mut rows) {
+            if let Err(error) = self.stages.parse(chunk, &mut rows) {
                 return self.fail(number, error);
             }
             groups.assign(rows.hashes(), self.lg_shards);
-            if !turn.take_each(|shard, state| self.stages.apply(state, &chunk, &rows, groups.shard(shard))) {
+            if !turn.take_each(|shard, state| self.stages.apply(state, &rows, groups.shard(shard))) {
                 return;
             }
-            self.stages.finish(tally, &chunk, &rows);
-            spent = Some(chunk);
+            self.stages.finish(tally, &rows);
         }
     }
 
     /// The next chunk and its number; `None` at the end, however it came.
-    fn take(&self, spent: Option<G::Chunk>) -> Option<(u64, G::Chunk)> {
+    fn take(&self) -> Option<(u64, G::Chunk)> {
         // A poisoned source means that another thread panicked: its panic is passed on when the threads are joined.
         let mut guard = self.source.lock().ok()?;
         if self.stopping.load(Ordering::Relaxed) {
@@ -185,7 +183,7 @@ impl<G: Stages, N: FnMut(Option<G::Chunk>) -> Result<Option<G::Chunk>, G::Error>
         }
         let (next, taken) = &mut *guard;
         let number = *taken;
-        match next(spent) {
+        match next() {
             Ok(Some(chunk)) => {
                 *taken += 1;
                 Some((number, chunk))
@@ -278,20 +276,20 @@ mod tests {
         type Tally = u64;
         type Error = usize;
 
-        fn parse(&self, chunk: &usize, rows: &mut Numbers) -> Result<(), usize> {
-            assert_ne!(*chunk, 1000, "planted");
-            if self.fail_at == Some(*chunk) {
-                return Err(*chunk);
+        fn parse(&self, chunk: usize, rows: &mut Numbers) -> Result<(), usize> {
+            assert_ne!(chunk, 1000, "planted");
+            if self.fail_at == Some(chunk) {
+                return Err(chunk);
             }
-            rows.0 = self.chunks.get(*chunk).into_iter().flatten().map(|&high| KeyHash::new(high, 0)).collect();
+            rows.0 = self.chunks.get(chunk).into_iter().flatten().map(|&high| KeyHash::new(high, 0)).collect();
             Ok(())
         }
 
-        fn apply(&self, history: &mut &'s mut Vec<u64>, _: &usize, rows: &Numbers, listed: &[u32]) {
+        fn apply(&self, history: &mut &'s mut Vec<u64>, rows: &Numbers, listed: &[u32]) {
             history.extend(listed.iter().map(|&row| rows.0[row as usize].high()));
         }
 
-        fn finish(&self, tally: &mut u64, _: &usize, rows: &Numbers) {
+        fn finish(&self, tally: &mut u64, rows: &Numbers) {
             *tally += rows.0.len() as u64;
         }
     }
@@ -314,7 +312,7 @@ mod tests {
         ) {
             let mut tallies = vec![0u64; threads];
             let mut at = 0;
-            let next = |_| {
+            let next = || {
                 at += 1;
                 Ok((at <= chunks.len()).then(|| at - 1))
             };
@@ -332,7 +330,7 @@ mod tests {
     fn a_panic_ends_every_thread() {
         let outcome = std::panic::catch_unwind(|| {
             let mut at = 0;
-            let next = |_| {
+            let next = || {
                 at += 1;
                 Ok(Some(at))
             };
