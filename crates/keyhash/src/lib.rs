@@ -6,11 +6,14 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
 mod derive;
 mod hasher;
 
-pub use derive::{columns, range_of, split_quotient};
-pub use hasher::{HashKind, KeyHasher, Seed};
+pub use derive::{column, columns, range_of, split_quotient};
+pub use hasher::{HashKind, KeyHasher, Seed, UnknownHashKind};
 
 /// The full 128-bit hash of a key. Its numeric order is hash order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
