@@ -15,6 +15,9 @@
 //! 3. Nothing is durable before [`DeviceFile::sync`]; no name is durable before [`Device::sync_directory`].
 //! 4. A failed sync is never retried by this layer.
 
+pub mod block;
+pub mod memory;
+
 use crate::Result;
 use std::fmt::Debug;
 use std::sync::Arc;
