@@ -17,6 +17,7 @@
 
 pub mod block;
 pub mod memory;
+pub mod sim;
 
 use crate::Result;
 use std::fmt::Debug;
