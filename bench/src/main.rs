@@ -1,2 +1,67 @@
-//! Placeholder of the crate root, replaced with its first command.
-fn main() {}
+//! The bench command: `cargo run --release -p overbank-bench -- NAME [--quick] [--json FILE]`.
+
+use clap::Parser;
+use overbank_bench::{Bench, ChildTask, Report, Result, Run, Size, benches};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measures Overbank and its rivals side by side.
+#[derive(Parser)]
+#[command(name = "overbank-bench")]
+struct Arguments {
+    /// A bench, `all`, or `list`.
+    name: String,
+    /// Smaller inputs: each bench ends within 60 seconds, with the same figures.
+    #[arg(long)]
+    quick: bool,
+    /// Writes one JSON line a figure to FILE.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The size by its name: smoke (for tests), quick or full.
+    #[arg(long, value_name = "SIZE", conflicts_with = "quick", value_parser = ["smoke", "quick", "full"])]
+    size: Option<String>,
+    /// For the harness itself: takes one sample in this process, prints it, and ends.
+    #[arg(long, value_name = "CONTEST:ENGINE", hide = true)]
+    child: Option<String>,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.name == "list" {
+        for bench in benches::ALL {
+            println!("{:<12}{}", bench.name, bench.about);
+        }
+        return Ok(());
+    }
+    let size = match arguments.size.as_deref() {
+        Some("smoke") => Size::Smoke,
+        Some("quick") => Size::Quick,
+        None if arguments.quick => Size::Quick,
+        _ => Size::Full,
+    };
+    let chosen: Vec<&'static Bench> = match arguments.name.as_str() {
+        "all" => benches::ALL.to_vec(),
+        name => vec![
+            benches::find(name).ok_or_else(|| format!("there is no bench {name:?}; `list` names them"))?,
+        ],
+    };
+    let child = match &arguments.child {
+        None => None,
+        Some(text) => Some(ChildTask::parse(text).ok_or_else(|| format!("{text:?} is not CONTEST:ENGINE"))?),
+    };
+    let mut report = Report::new(arguments.json.as_deref())?;
+    for bench in chosen {
+        let took = Run::new(bench, size, &mut report, child.clone()).execute()?;
+        println!("\n{} took {:.1} s\n", bench.name, took.as_secs_f64());
+    }
+    Ok(())
+}

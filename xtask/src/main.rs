@@ -1,2 +1,42 @@
-//! Placeholder of the crate root, replaced with its first command.
-fn main() {}
+//! Developer commands: `cargo xtask tidy`.
+
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => run_tidy(&project()),
+        _ => {
+            eprintln!("usage: cargo xtask tidy    checks the house rules that no compiler checks");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run_tidy(root: &Path) -> ExitCode {
+    match tidy::check(root) {
+        Ok(faults) if faults.is_empty() => {
+            println!("tidy: no fault");
+            ExitCode::SUCCESS
+        }
+        Ok(faults) => {
+            for fault in &faults {
+                eprintln!("{fault}");
+            }
+            eprintln!("tidy: {} faults", faults.len());
+            ExitCode::from(1)
+        }
+        Err(error) => {
+            eprintln!("tidy: cannot read {}: {error}", root.display());
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The project's root folder.
+fn project() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}

@@ -45,7 +45,9 @@ pub enum Error {
     },
 
     /// Written by another version of the format.
-    #[error("{what} has format version {found}; this build reads version {supported}: use a matching release of overbank")]
+    #[error(
+        "{what} has format version {found}; this build reads version {supported}: use a matching release of overbank"
+    )]
     UnsupportedVersion {
         /// What was being read.
         what: String,
@@ -103,7 +105,9 @@ pub enum Error {
     },
 
     /// Two summaries differ in seed, hash kind or shape.
-    #[error("these summaries cannot be combined: {what} is {expected} in one and {found} in the other; build both with the same options and seed")]
+    #[error(
+        "these summaries cannot be combined: {what} is {expected} in one and {found} in the other; build both with the same options and seed"
+    )]
     Incompatible {
         /// What differs.
         what: &'static str,
@@ -114,7 +118,9 @@ pub enum Error {
     },
 
     /// The memory budget does not hold what was asked for.
-    #[error("{what} needs at least {wanted_bytes} bytes but only {available_bytes} of the memory budget of {budget_bytes} are free; raise the budget or ask for less")]
+    #[error(
+        "{what} needs at least {wanted_bytes} bytes but only {available_bytes} of the memory budget of {budget_bytes} are free; raise the budget or ask for less"
+    )]
     BudgetExceeded {
         /// Who asked.
         what: String,

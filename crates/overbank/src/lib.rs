@@ -7,6 +7,7 @@ pub mod batch;
 pub mod bits;
 pub mod device;
 pub mod error;
+pub mod profile;
 pub mod segment;
 pub mod sketch;
 pub mod store;

@@ -15,6 +15,17 @@
 //! 3. Nothing is durable before [`DeviceFile::sync`]; no name is durable before [`Device::sync_directory`].
 //! 4. A failed sync is never retried by this layer.
 
+pub mod block;
+mod buffer;
+#[cfg(target_os = "linux")]
+pub mod file;
+pub mod memory;
+pub mod sim;
+
+pub use buffer::AlignedBuf;
+#[cfg(target_os = "linux")]
+pub use file::{Direct, Engine, FileDevice, FileOptions};
+
 use crate::Result;
 use std::fmt::Debug;
 use std::sync::Arc;

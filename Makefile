@@ -1,0 +1,51 @@
+# What a person does with this project, one word each. Needs Rust, a C compiler, and Python for `data`.
+
+OVERBANK := target/release/overbank
+SAMPLE   := testdata/hsts_hosts.txt.zst
+
+.PHONY: help run test format lint tidy unit fuzz-smoke bench fuzz data
+
+help:
+	@echo "make run     build, then profile the real sample that ships and query the result"
+	@echo "make test    everything: format, lint, tidy, all tests, smoke runs of benches and fuzz targets"
+	@echo "make bench   every figure at full size into bench.jsonl (QUICK=1: below 60 s a bench)"
+	@echo "make data    fetch at least 300 MB of real text into data/ for 'bench profile'"
+	@echo "make fuzz    a minute of libFuzzer for each target (needs nightly and cargo-fuzz)"
+
+# The main job on a real stream, then questions to the store that it leaves behind.
+run: $(OVERBANK)-built
+	@place=$$(mktemp -d) && trap 'rm -rf "$$place"' EXIT && set -ex && \
+	$(OVERBANK) profile $(SAMPLE) --store "$$place/hosts" && \
+	$(OVERBANK) top "$$place/hosts" -n 5 && \
+	$(OVERBANK) distinct "$$place/hosts" && \
+	$(OVERBANK) estimate "$$place/hosts" accounts.google.com && \
+	$(OVERBANK) verify "$$place/hosts"
+
+# Cargo knows better than make what has changed.
+.PHONY: $(OVERBANK)-built
+$(OVERBANK)-built:
+	cargo build --release -p overbank-cli
+
+test: format lint tidy unit
+
+format:
+	cargo fmt --all --check
+
+lint:
+	cargo clippy --workspace --all-targets -- -D warnings
+
+tidy:
+	cargo xtask tidy
+
+# Unit, property, crash, doc and end-to-end tests; the smoke runs of benches and fuzz targets are tests too.
+unit:
+	cargo test --workspace
+
+bench:
+	cargo run --release -p overbank-bench -- all $(if $(QUICK),--quick) --json bench.jsonl
+
+data:
+	python3 bench/text_corpus.py data
+
+fuzz:
+	bash fuzz/run.sh $(or $(SECONDS_EACH),60)

@@ -1,0 +1,55 @@
+//! One harness for every figure that the project publishes.
+//!
+//! ```text
+//!   main ──▶ Bench::run(&mut Run) ──▶ Contest: engines side by side, alternating rounds
+//!                 │                        │ each sample: a closure given a Clock
+//!                 │                        ├── in this process, or
+//!                 │                        └── in a fresh child (peak RSS, memory cgroup)
+//!                 └── Workload: named keys, fixed seeds          ▼
+//!                                                     Report: table at 80 columns, JSON lines
+//! ```
+//!
+//! To add a bench: write `benches/<name>.rs` with a `pub(super) const BENCH: Bench` and put it into
+//! [`benches::ALL`]; `benches/hash.rs` is the pattern. The smoke test then runs it, so it cannot rot.
+//!
+//! Invariants:
+//! 1. Cases and metrics are enums, units follow from metrics, engines are declared by their bench: a
+//!    misspelt name does not compile or does not run.
+//! 2. Exact engines of one contest must return the same digest in every round; a mismatch ends the run
+//!    with an error.
+//! 3. A value is the median of its rounds; rounds alternate the order of the engines, so a drifting
+//!    machine favours nobody.
+//! 4. `--quick` and `--smoke` print the same figures as a full run, on smaller inputs.
+#![forbid(unsafe_code)]
+
+pub mod benches;
+mod cgroup;
+mod child;
+mod clock;
+mod cold;
+mod contest;
+mod digest;
+mod figure;
+mod machine;
+mod random;
+mod report;
+mod run;
+mod workload;
+mod zipf;
+
+pub use cgroup::MemoryGroup;
+pub use child::{ProcessTree, peak_rss_bytes};
+pub use clock::{Clock, Sample};
+pub use cold::{Dropped, drop_caches, forget_file};
+pub use contest::Contest;
+pub use digest::{digest_bytes, digest_u64s, digest_unordered};
+pub use figure::{Case, Figure, Metric, Params};
+pub use machine::machine;
+pub use random::Random;
+pub use report::Report;
+pub use run::{Bench, ChildTask, Run, Size};
+pub use workload::Workload;
+pub use zipf::Zipf;
+
+/// The result of a bench. Benches are programs, so the error is any error.
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -1,0 +1,170 @@
+//! One bench and one run of it.
+
+use crate::{Case, Contest, Figure, Metric, Params, Report, Result};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A registered bench.
+#[derive(Debug)]
+pub struct Bench {
+    /// Its name on the command line and in the JSON lines.
+    pub name: &'static str,
+    /// One sentence for `list`.
+    pub about: &'static str,
+    /// Every engine it may report: `overbank`, `paper`, else the rivals' names.
+    pub engines: &'static [&'static str],
+    /// Does the work.
+    pub run: fn(&mut Run<'_>) -> Result<()>,
+}
+
+/// How big the inputs are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Size {
+    /// For tests: below 2 s a bench, one round, figures worthless.
+    Smoke,
+    /// Below 60 s a bench.
+    Quick,
+    /// The published figures.
+    Full,
+}
+
+impl Size {
+    /// The name in the JSON lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// Which sample a child process takes: contest `contest` of the bench, engine `engine`, then it ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChildTask {
+    /// The contest's number in the order in which the bench starts them.
+    pub contest: usize,
+    /// The engine's name.
+    pub engine: String,
+}
+
+impl ChildTask {
+    /// Reads `3:overbank`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (contest, engine) = text.split_once(':')?;
+        Some(Self { contest: contest.parse().ok()?, engine: engine.to_owned() })
+    }
+}
+
+/// One run of one bench: what its `run` function works with.
+#[derive(Debug)]
+pub struct Run<'r> {
+    pub(crate) bench: &'static Bench,
+    pub(crate) size: Size,
+    pub(crate) report: &'r mut Report,
+    pub(crate) child: Option<ChildTask>,
+    pub(crate) contests: usize,
+    started: Instant,
+}
+
+impl<'r> Run<'r> {
+    /// Prepares a run; `child` is set in a child process only.
+    pub fn new(bench: &'static Bench, size: Size, report: &'r mut Report, child: Option<ChildTask>) -> Self {
+        Self { bench, size, report, child, contests: 0, started: Instant::now() }
+    }
+
+    /// Runs the bench.
+    ///
+    /// # Errors
+    /// Whatever the bench fails with, a mismatch between exact engines among it.
+    pub fn execute(mut self) -> Result<Duration> {
+        if self.child.is_none() {
+            self.report.heading(self.bench, self.size);
+        }
+        (self.bench.run)(&mut self)?;
+        if let Some(task) = &self.child {
+            return Err(format!("{} has no contest {}:{}", self.bench.name, task.contest, task.engine).into());
+        }
+        Ok(self.started.elapsed())
+    }
+
+    /// The size of this run.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Picks by size: `[smoke, quick, full]`.
+    pub fn pick<T: Copy>(&self, by_size: [T; 3]) -> T {
+        by_size[self.size as usize]
+    }
+
+    /// Starts a contest: engines do `case` side by side.
+    pub fn contest<'w>(&mut self, case: Case) -> Contest<'_, 'r, 'w> {
+        let number = self.contests;
+        self.contests += 1;
+        Contest::new(self, case, number)
+    }
+
+    /// Reports a figure that no contest measures: a size, an error, a count.
+    ///
+    /// # Errors
+    /// When the engine is not declared by the bench, the value is not finite, or the report cannot be written.
+    pub fn figure(
+        &mut self,
+        case: Case,
+        engine: &'static str,
+        metric: Metric,
+        value: f64,
+        params: Params,
+    ) -> Result<()> {
+        self.check_engine(engine)?;
+        if self.child.is_some() {
+            return Ok(());
+        }
+        let mut params = params;
+        params.insert("size".into(), Value::from(self.size.name()));
+        self.report.figure(Figure { bench: self.bench.name, case, engine, metric, value, params })
+    }
+
+    /// Says that something was left out, and why: a rival that is not installed, a right that is missing.
+    pub fn say(&mut self, sentence: &str) {
+        if self.child.is_none() {
+            self.report.say(sentence);
+        }
+    }
+
+    /// Where the real samples that ship with the project are.
+    pub fn testdata(&self) -> PathBuf {
+        project().join("testdata")
+    }
+
+    /// Where `make data` puts what it fetches; may be absent.
+    pub fn data(&self) -> PathBuf {
+        project().join("data")
+    }
+
+    pub(crate) fn check_engine(&self, engine: &str) -> Result<()> {
+        if self.bench.engines.contains(&engine) {
+            return Ok(());
+        }
+        Err(format!("bench {} does not declare an engine {engine:?} in `engines`", self.bench.name).into())
+    }
+
+    /// Samples an engine, the warm-up not counted. A quick run that is late makes do with one, so that it
+    /// ends in its 60 seconds.
+    pub(crate) fn rounds(&self) -> usize {
+        const QUICK_PATIENCE: Duration = Duration::from_secs(25);
+        match self.size {
+            Size::Smoke => 1,
+            Size::Quick if self.started.elapsed() > QUICK_PATIENCE => 1,
+            Size::Quick => 3,
+            Size::Full => 7,
+        }
+    }
+}
+
+/// The project's root folder, known from the build: benches run from a checkout.
+fn project() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}

@@ -1,0 +1,297 @@
+//! The command line: one struct a command, with the help that a user reads.
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use overbank_ingest::{Delimiter, Format};
+use std::path::PathBuf;
+
+/// Compact summaries of streams that outgrow RAM and one core.
+///
+/// Overbank reads a stream once, inside a memory budget that really holds, and answers: how many rows and distinct
+/// keys, which keys are heavy, how often a key came, which quantiles.
+#[derive(Parser, Debug)]
+#[command(name = "overbank", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "\
+Sizes take KiB, MiB, GiB, KB, MB, GB. Exit codes: 0 done; 1 asked for something that is not there; 2 error; 130 interrupted.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Read a stream once and print the whole picture: rows, distinct keys, heavy hitters, quantiles
+    Profile(Box<ProfileArguments>),
+    /// Show the heaviest keys of a store, with lower and upper bounds
+    Top(TopArguments),
+    /// Show how often keys came, with lower and upper bounds
+    Estimate(EstimateArguments),
+    /// Show how many distinct keys a store has seen, with bounds
+    Distinct(StoreArguments),
+    /// Show quantiles of the value, or of the key lengths, of a store
+    Quantile(QuantileArguments),
+    /// Show what a store holds: its summaries, sizes, seed and last commit
+    Info(StoreArguments),
+    /// Read every checksum of a store and report damage
+    Verify(StoreArguments),
+    /// Write shell completions to standard output
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one a command
+    Man {
+        /// The directory to write them to; it is created if need be
+        #[arg(value_hint = ValueHint::DirPath)]
+        directory: PathBuf,
+    },
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  overbank profile urls.txt.gz
+  overbank profile --key 7 --format whitespace access.log
+  overbank profile --key user.id --value ms 'logs/*.jsonl.zst' --store today
+  zcat big.gz | overbank profile - --memory 256MiB --json")]
+pub(crate) struct ProfileArguments {
+    /// Files, quoted globs, or - for standard input; plain, gzip or zstd
+    #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<String>,
+
+    /// The key: a field number, a CSV or Parquet column, a JSON path; several make one key [default: the whole line]
+    #[arg(short, long, value_name = "FIELD", value_delimiter = ',')]
+    pub(crate) key: Vec<String>,
+
+    /// The field that holds a row's weight, a whole number; without it every row counts 1
+    #[arg(short, long, value_name = "FIELD")]
+    pub(crate) weight: Option<String>,
+
+    /// The numeric field whose quantiles are wanted; without it, quantiles of the key lengths in bytes
+    #[arg(short, long, value_name = "FIELD")]
+    pub(crate) value: Option<String>,
+
+    /// How rows and fields are written
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) format: FormatName,
+
+    /// The byte between fields of delimited or CSV input, such as ';' or '\t' [default: tab, or comma for CSV]
+    #[arg(short, long, value_name = "BYTE", value_parser = parse_delimiter)]
+    pub(crate) delimiter: Option<u8>,
+
+    /// CSV input has no header row; name its columns by number
+    #[arg(long)]
+    pub(crate) no_header: bool,
+
+    /// Stop at the first malformed row instead of counting and skipping it
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// The memory that everything together may use
+    #[arg(short, long, value_name = "SIZE", default_value = "64MiB", value_parser = crate::units::parse_bytes)]
+    pub(crate) memory: u64,
+
+    /// Keep the summaries in this directory, for top, estimate, distinct, quantile, info and verify
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) store: Option<PathBuf>,
+
+    /// Go on where an interrupted run of the same command stopped
+    #[arg(long, requires = "store")]
+    pub(crate) resume: bool,
+
+    /// Add these files to what the store has already seen
+    #[arg(long, requires = "store", conflicts_with = "resume")]
+    pub(crate) append: bool,
+
+    /// Seconds between commits to the store
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "store", value_parser = parse_seconds)]
+    pub(crate) commit_every: f64,
+
+    /// How many of the heaviest keys to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Threads that read and count; the answer does not depend on it [default: one a core, at most 8]
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: Option<u16>,
+
+    /// Fix the hash seed, so that summaries built apart can be merged [default: random]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+
+    /// Hash function: xxh3 is fastest; siphash withstands keys chosen by an attacker
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) hash: HashName,
+
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TopArguments {
+    /// A store that `overbank profile --store` made
+    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
+    pub(crate) store: PathBuf,
+
+    /// How many keys to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct EstimateArguments {
+    /// A store that `overbank profile --store` made
+    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
+    pub(crate) store: PathBuf,
+
+    /// Keys to look up; of a key with several fields, the fields with tabs between them
+    #[arg(value_name = "KEY", required_unless_present = "keys_from")]
+    pub(crate) keys: Vec<String>,
+
+    /// Also look up every line of this file, - for standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) keys_from: Option<PathBuf>,
+
+    /// Print JSON, one object a key
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct QuantileArguments {
+    /// A store that `overbank profile --store` made
+    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
+    pub(crate) store: PathBuf,
+
+    /// Which quantiles, from 0 to 1
+    #[arg(value_name = "QUANTILE", default_values_t = [0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0], value_parser = parse_quantile)]
+    pub(crate) quantiles: Vec<f64>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StoreArguments {
+    /// A store that `overbank profile --store` made
+    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
+    pub(crate) store: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The formats by the names a user types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatName {
+    /// By the file's extension; lines for standard input
+    #[default]
+    Auto,
+    /// The whole line is the key
+    Lines,
+    /// Fields with one byte between them, tab by default
+    Delimited,
+    /// Fields with runs of blanks between them
+    Whitespace,
+    /// CSV with quotes, and a header unless --no-header
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+    /// Parquet
+    Parquet,
+}
+
+impl FormatName {
+    /// The reader's format, with the delimiter and header that were asked for.
+    pub(crate) fn format(self, delimiter: Option<u8>, header: bool) -> Result<Format, String> {
+        let takes_delimiter = matches!(self, Self::Delimited | Self::Csv);
+        match delimiter {
+            Some(_) if !takes_delimiter => Err(format!(
+                "--delimiter is for --format delimited or csv, not {}",
+                self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+            )),
+            _ => Ok(match self {
+                Self::Auto => Format::Auto,
+                Self::Lines => Format::Lines,
+                Self::Delimited => Format::Delimited { delimiter: Delimiter::Byte(delimiter.unwrap_or(b'\t')) },
+                Self::Whitespace => Format::Delimited { delimiter: Delimiter::Whitespace },
+                Self::Csv => Format::Csv { delimiter: delimiter.unwrap_or(b','), header },
+                Self::Jsonl => Format::JsonLines,
+                Self::Parquet => Format::Parquet,
+            }),
+        }
+    }
+}
+
+/// The hash functions by the names a user types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HashName {
+    /// XXH3-128
+    #[default]
+    Xxh3,
+    /// SipHash-1-3
+    Siphash,
+}
+
+impl From<HashName> for overbank::HashKind {
+    fn from(name: HashName) -> Self {
+        match name {
+            HashName::Xxh3 => Self::Xxh3,
+            HashName::Siphash => Self::SipHash13,
+        }
+    }
+}
+
+fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text {
+        "\\t" | "tab" => Ok(b'\t'),
+        "space" => Ok(b' '),
+        _ => match text.as_bytes() {
+            [byte] if !matches!(byte, b'\n' | b'\r' | b'"') => Ok(*byte),
+            _ => Err("it must be one byte, such as ; or \\t, and not a quote or a line end".to_owned()),
+        },
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("it must be a number of seconds from 0 to 86400".to_owned()),
+    }
+}
+
+fn parse_quantile(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(quantile) if (0.0..=1.0).contains(&quantile) => Ok(quantile),
+        _ => Err("it must be from 0 to 1, such as 0.99".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn delimiters_are_one_byte() {
+        assert_eq!(parse_delimiter("\\t"), Ok(b'\t'));
+        assert_eq!(parse_delimiter(";"), Ok(b';'));
+        assert!(parse_delimiter("ab").is_err());
+        assert!(FormatName::Jsonl.format(Some(b';'), true).unwrap_err().contains("jsonl"));
+    }
+}

@@ -1,0 +1,152 @@
+//! What a command prints: headings, aligned facts and tables that fit 80 columns, all through one writer that notices a
+//! closed pipe.
+
+use crate::failure::Failure;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use std::io::{self, Write};
+
+const BOLD: anstyle::Style = anstyle::Style::new().bold();
+const DIM: anstyle::Style = anstyle::Style::new().dimmed();
+/// The widest line: what a terminal shows by default.
+const COLUMNS: u16 = 80;
+
+/// Text for standard output, written in one piece so that a failure leaves nothing half-said.
+#[derive(Default)]
+pub(crate) struct Page {
+    text: String,
+}
+
+/// How a table's column is aligned.
+#[derive(Clone, Copy)]
+pub(crate) enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+impl Page {
+    /// An empty page.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// A bold line with an empty one before it, unless it is the first.
+    pub(crate) fn heading(&mut self, title: &str, note: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(&format!("{BOLD}{title}{BOLD:#}"));
+        if !note.is_empty() {
+            self.text.push_str(&format!("  {DIM}{note}{DIM:#}"));
+        }
+        self.text.push('\n');
+    }
+
+    /// One fact: its name, its value, and a remark.
+    pub(crate) fn fact(&mut self, name: &str, value: &str, remark: &str) {
+        self.text.push_str(&format!("  {name:<18} {value:>16}"));
+        if !remark.is_empty() {
+            self.text.push_str(&format!("  {DIM}{remark}{DIM:#}"));
+        }
+        self.text.push('\n');
+    }
+
+    /// A line as it is.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.text.push('\n');
+    }
+
+    /// A table with a header row, at most 80 columns wide.
+    pub(crate) fn table(&mut self, header: &[(&str, Align)], rows: &[Vec<String>]) {
+        let mut table = Table::new();
+        table.load_preset(comfy_table::presets::NOTHING);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS - 2);
+        let cell = |text: &str, align: Align| {
+            Cell::new(text).set_alignment(match align {
+                Align::Left => CellAlignment::Left,
+                Align::Right => CellAlignment::Right,
+            })
+        };
+        table.set_header(header.iter().map(|(name, align)| cell(name, *align)));
+        for row in rows {
+            table.add_row(row.iter().zip(header).map(|(text, (_, align))| cell(text, *align)));
+        }
+        for (i, line) in table.lines().enumerate() {
+            let line = line.trim_end();
+            match i {
+                0 => self.text.push_str(&format!("{DIM} {line}{DIM:#}\n")),
+                _ => self.text.push_str(&format!(" {line}\n")),
+            }
+        }
+    }
+
+    /// Writes the page to standard output. Colour only on a terminal, and never with `NO_COLOR`.
+    pub(crate) fn print(self) -> Result<(), Failure> {
+        let mut out = anstream::AutoStream::auto(io::stdout().lock());
+        out.write_all(self.text.as_bytes())?;
+        out.flush()?;
+        Ok(())
+    }
+}
+
+/// Prints a JSON value on one line, or indented when standard output is a terminal.
+pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    use std::io::IsTerminal;
+    let mut out = io::stdout().lock();
+    let text = if out.is_terminal() { format!("{value:#}\n") } else { format!("{value}\n") };
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// A key as text of at most `columns` columns: what is not printable UTF-8 is escaped, and a long key is cut with `…`.
+pub(crate) fn key_text(key: &[u8], columns: usize) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for chunk in key.utf8_chunks() {
+        let escaped = chunk
+            .valid()
+            .chars()
+            .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+            .chain(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+        for piece in escaped {
+            let piece_width = piece.chars().count();
+            if width + piece_width > columns {
+                while width + 1 > columns {
+                    text.pop();
+                    width -= 1;
+                }
+                text.push('…');
+                return text;
+            }
+            text.push_str(&piece);
+            width += piece_width;
+        }
+    }
+    if text.is_empty() { "(empty)".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_escaped_and_cut() {
+        assert_eq!(key_text(b"plain", 10), "plain");
+        assert_eq!(key_text(b"tab\there", 20), "tab\\there");
+        assert_eq!(key_text(b"\xff\x00", 20), "\\xff\\u{0}");
+        assert_eq!(key_text(b"abcdefghij", 5), "abcd…");
+        assert_eq!(key_text(b"", 5), "(empty)");
+    }
+
+    #[test]
+    fn tables_fit_eighty_columns() {
+        let mut page = Page::new();
+        let long = "x".repeat(200);
+        page.table(&[("count", Align::Right), ("key", Align::Left)], &[vec!["12".into(), long]]);
+        let plain = anstream::adapter::strip_str(&page.text).to_string();
+        assert!(plain.lines().all(|line| line.chars().count() <= COLUMNS as usize), "{plain}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Human units, both ways: `64MiB` into bytes, and counts, bytes, rates and times into short text.
+
+/// Parses a size such as `64MiB`, `1.5GB`, `4096`. Binary suffixes are powers of 1024, decimal ones of 1000;
+/// a bare `K`, `M`, `G`, `T` is binary, as in most tools that take memory sizes.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits_end);
+    let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a size; write one such as 64MiB or 2GB"))?;
+    let scale: f64 = match suffix.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kib" => 1024.0,
+        "m" | "mib" => 1024.0 * 1024.0,
+        "g" | "gib" => 1024.0 * 1024.0 * 1024.0,
+        "t" | "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        "kb" => 1e3,
+        "mb" => 1e6,
+        "gb" => 1e9,
+        "tb" => 1e12,
+        other => return Err(format!("{other:?} is not a unit of size; use KiB, MiB, GiB, TiB, KB, MB, GB or TB")),
+    };
+    let bytes = number * scale;
+    if bytes >= 9e18 {
+        return Err(format!("{text:?} is larger than any memory; the most is 8EiB"));
+    }
+    Ok(bytes as u64)
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes with a binary unit and three significant digits: `64.0 MiB`.
+pub(crate) fn bytes(value: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if value < 1024 {
+        return format!("{value} B");
+    }
+    let mut scaled = value as f64 / 1024.0;
+    let mut unit = 0;
+    while scaled >= 999.5 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    let decimals = if scaled < 9.995 { 2 } else if scaled < 99.95 { 1 } else { 0 };
+    format!("{scaled:.decimals$} {}", UNITS[unit])
+}
+
+/// A rate a second with a decimal unit: `12.3 M`.
+pub(crate) fn rate(per_second: f64) -> String {
+    let (scaled, unit) = match per_second {
+        r if r >= 1e9 => (r / 1e9, " G"),
+        r if r >= 1e6 => (r / 1e6, " M"),
+        r if r >= 1e3 => (r / 1e3, " k"),
+        r => (r, ""),
+    };
+    let decimals = if scaled < 10.0 { 2 } else if scaled < 100.0 { 1 } else { 0 };
+    format!("{scaled:.decimals$}{unit}")
+}
+
+/// Seconds as `0.42 s`, `12.3 s`, `4 min 05 s`, `2 h 03 min`.
+pub(crate) fn seconds(value: f64) -> String {
+    let whole = value as u64;
+    if value < 10.0 {
+        format!("{value:.2} s")
+    } else if value < 100.0 {
+        format!("{value:.1} s")
+    } else if whole < 3600 {
+        format!("{} min {:02} s", whole / 60, whole % 60)
+    } else {
+        format!("{} h {:02} min", whole / 3600, whole % 3600 / 60)
+    }
+}
+
+/// A share of one as a percentage: `12.3 %`, `0.012 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent == 0.0 || percent >= 10.0 {
+        format!("{percent:.1} %")
+    } else if percent >= 0.1 {
+        format!("{percent:.2} %")
+    } else {
+        format!("{percent:.2e} %")
+    }
+}
+
+/// A measured number: integers plainly, others with six significant digits.
+pub(crate) fn number(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        let text = count(value.abs() as u64);
+        return if value < 0.0 { format!("-{text}") } else { text };
+    }
+    if value.abs() >= 1e9 || value.abs() < 1e-4 {
+        return format!("{value:.5e}");
+    }
+    let digits_before = value.abs().log10().floor().max(0.0) as usize + 1;
+    format!("{value:.*}", 6usize.saturating_sub(digits_before))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_parse_with_every_unit() {
+        assert_eq!(parse_bytes("64MiB"), Ok(64 << 20));
+        assert_eq!(parse_bytes(" 1.5 GB "), Ok(1_500_000_000));
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert_eq!(parse_bytes("2g"), Ok(2 << 30));
+        assert!(parse_bytes("64MiX").unwrap_err().contains("mix"));
+        assert!(parse_bytes("MiB").unwrap_err().contains("64MiB"));
+        assert!(parse_bytes("").is_err());
+        assert!(parse_bytes("1e30T").is_err());
+    }
+
+    #[test]
+    fn numbers_print_short() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(64 << 20), "64.0 MiB");
+        assert_eq!(bytes(1023 * 1024), "1.00 MiB");
+        assert_eq!(rate(12_345_678.0), "12.3 M");
+        assert_eq!(seconds(0.4213), "0.42 s");
+        assert_eq!(seconds(245.0), "4 min 05 s");
+        assert_eq!(seconds(7385.0), "2 h 03 min");
+        assert_eq!(percent(0.1234), "12.3 %");
+        assert_eq!(number(12.0), "12");
+        assert_eq!(number(-1234.5), "-1234.50");
+        assert_eq!(number(0.25), "0.25000");
+    }
+}
