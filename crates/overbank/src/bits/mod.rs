@@ -1,1 +1,3 @@
 //! Integers in few bits: packed arrays, unary, Elias-Fano, block codecs.
+
+pub(crate) mod stream;

@@ -1,2 +1,333 @@
-//! The picture of a stream in one pass.
+//! The whole picture of a stream in one pass: rows, distinct keys, heavy keys, how often any key came, quantiles.
+//!
+//! ```text
+//!   chunk ─▶ rows ─┬─ by hash range ─▶ shard 0 … 31 ┬ HyperLogLog registers   distinct keys
+//!                  │                                ├ count-min pages         how often a key came
+//!                  │                                └ space-saving            heavy keys
+//!                  └─ by thread ─────▶ tally ─▶ DDSketch of the value or the key's length, rows, bytes, weight
+//! ```
+//!
+//! Invariants:
+//! 1. The state is a function of the sequence of rows and of the plan: not of threads, chunks, or interruptions.
+//! 2. A shard owns one range of the hash in every sketch, so shards never share a byte.
+//! 3. Memory is allocated when the profile is made, and stays inside the plan.
+//!
+//! | operation | CPU | block reads | block writes | RAM |
+//! |---|---|---|---|---|
+//! | a row | O(1) expected, O(log capacity) for a key that displaces another | 0 | 0 | – |
+//! | `report` | O(registers + heavy keys) | 0 | 0 | the listed keys |
+//! | commit | O(state) | 0 | state / 4080 B | one piece of the state at a time |
+//! | the profile | – | – | – | [`Plan`]'s budget |
+//!
+//! Deviations: a sketch a thread, merged at the end, is what most tools do. It multiplies memory by the threads, makes heavy
+//! keys depend on their number, and cannot be resumed to the same answer; ranges of the hash cost one grouping pass a chunk.
+
 pub mod pipeline;
+mod format;
+mod plan;
+mod report;
+
+pub use pipeline::Rows;
+pub use plan::{LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS};
+pub use report::{Distinct, HeavyHitter, Measure, Report, Values};
+
+use crate::sketch::{CountBounds, CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
+use crate::sketch::count_min::CountMinShard;
+use crate::sketch::hyperloglog::HyperLogLogShard;
+use crate::{KeyHash, Result};
+
+/// The relative error of quantiles.
+const QUANTILE_ERROR: f64 = 0.01;
+/// Bins of a quantile sketch: at 1 % they span 17 decades on each side of zero before the least collapse.
+const QUANTILE_BINS: usize = 2048;
+/// Rows of the count-min sketch: an estimate is off by more than e/width of a page's weight for 1 key in 55.
+const COUNT_DEPTH: u32 = 4;
+/// Key lengths that are tallied in an array; longer ones go to the quantile sketch one by one.
+const TALLIED_LENGTHS: usize = 1024;
+/// Two standard errors: the truth lies outside for about 1 stream in 20.
+const SIGMAS: f64 = 2.0;
+/// The confidence of a count's lower bound.
+const CONFIDENCE: f64 = 0.95;
+
+/// Rows with what a profile counts.
+pub trait KeyedRows: Rows {
+    /// The key of a row.
+    fn key(&self, row: usize) -> &[u8];
+    /// The length of a row's key in bytes.
+    fn key_bytes(&self, row: usize) -> usize {
+        self.key(row).len()
+    }
+    /// The rows' weights, where they have any.
+    fn weights(&self) -> Option<&[u64]>;
+    /// The rows' values, where they have any; finite.
+    fn values(&self) -> Option<&[f64]>;
+    /// Malformed rows that were left out.
+    fn skipped(&self) -> u64;
+    /// Bytes of input that the rows came from.
+    fn bytes(&self) -> u64;
+}
+
+/// Turns chunks of a stream into rows.
+pub trait Parse: Sync {
+    /// A piece of the stream, cut at a row's end.
+    type Chunk: Send;
+    /// Its rows.
+    type Rows: KeyedRows + Default;
+    /// Why a chunk cannot be used.
+    type Error: Send;
+
+    /// Turns a chunk into rows; called by many threads.
+    ///
+    /// # Errors
+    /// Ends the stream before this chunk.
+    fn parse(&self, chunk: Self::Chunk, rows: &mut Self::Rows) -> std::result::Result<(), Self::Error>;
+}
+
+/// The whole picture of a stream, growing as rows come.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    plan: Plan,
+    totals: Totals,
+    distinct: HyperLogLog,
+    counts: CountMin<u32>,
+    heavy: Vec<SpaceSaving>,
+    values: DdSketch,
+}
+
+/// What is counted exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    measure: Measure,
+    rows: u64,
+    skipped: u64,
+    bytes: u64,
+    weight: u64,
+}
+
+impl Totals {
+    fn add(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.skipped += other.skipped;
+        self.bytes += other.bytes;
+        self.weight = self.weight.saturating_add(other.weight);
+    }
+}
+
+impl Profile {
+    /// An empty profile of `plan` for keys hashed under `hash_id`, with quantiles of `measure`.
+    ///
+    /// # Errors
+    /// [`crate::Error::InvalidOption`] where the plan is too small for its parts.
+    pub fn new(plan: Plan, hash_id: impl Into<HashId>, measure: Measure) -> Result<Self> {
+        let hash_id = hash_id.into();
+        let heavy = (0..SHARDS).map(|_| SpaceSaving::new(plan.heavy_capacity, plan.key_bytes_max, hash_id));
+        Ok(Self {
+            plan,
+            totals: Totals { measure, ..Totals::default() },
+            distinct: HyperLogLog::new(plan.lg_registers, hash_id)?,
+            counts: CountMin::with_bytes(plan.count_bytes, COUNT_DEPTH, SHARDS, hash_id)?,
+            heavy: heavy.collect::<Result<_>>()?,
+            values: empty_values(),
+        })
+    }
+
+    /// Counts the chunks that `next` yields, with `threads` threads, until it yields `None`.
+    ///
+    /// # Errors
+    /// That of the first chunk that could not be read or parsed; everything before it is counted, nothing behind it.
+    pub fn update<P: Parse>(
+        &mut self,
+        threads: usize,
+        parser: &P,
+        next: impl FnMut() -> std::result::Result<Option<P::Chunk>, P::Error> + Send,
+    ) -> std::result::Result<(), P::Error> {
+        let measure = self.totals.measure;
+        let mut tallies: Vec<Tally> =
+            (0..threads.max(1)).map(|_| Tally::new(measure, empty_values())).collect();
+        let mut counts = self.counts.split_mut(SHARDS).expect("the pages were made a multiple of the shards");
+        let distinct = self.distinct.split_mut(SHARDS).expect("there are more registers than shards");
+        let shards = distinct.into_iter().zip(counts.as_mut_slice()).zip(&mut self.heavy);
+        let shards = shards.map(|((distinct, counts), heavy)| Shard { distinct, counts, heavy }).collect();
+        let outcome = pipeline::run(&Counting { parser, shards: std::marker::PhantomData }, next, shards, &mut tallies);
+        drop(counts);
+        for tally in tallies {
+            tally.add_to(&mut self.totals, &mut self.values);
+        }
+        outcome
+    }
+
+    /// Everything there is to say: the `top` heaviest keys and the quantiles at `ranks` (from 0 to 1).
+    pub fn report(&self, top: usize, ranks: &[f64]) -> Report {
+        Report {
+            rows: self.totals.rows,
+            skipped: self.totals.skipped,
+            bytes: self.totals.bytes,
+            weight: self.totals.weight,
+            distinct: self.distinct(),
+            heavy: self.heavy(top),
+            heavy_threshold: self.heavy_threshold(),
+            values: self.values(ranks),
+        }
+    }
+
+    /// How many distinct keys came.
+    pub fn distinct(&self) -> Distinct {
+        let rows = self.totals.rows as f64;
+        Distinct {
+            estimate: self.distinct.estimate().min(rows),
+            lower: self.distinct.lower_bound(SIGMAS).min(rows),
+            upper: self.distinct.upper_bound(SIGMAS).min(rows),
+            relative_error: self.distinct.relative_standard_error(),
+        }
+    }
+
+    /// The `top` heaviest keys, heaviest first.
+    pub fn heavy(&self, top: usize) -> Vec<HeavyHitter> {
+        let mut heavy: Vec<HeavyHitter> = self
+            .heavy
+            .iter()
+            .flat_map(|shard| shard.top(top))
+            .map(|key| {
+                let count = self.tightened(key.hash, key.count);
+                HeavyHitter {
+                    hash: key.hash,
+                    key: key.key.to_vec(),
+                    truncated: key.truncated,
+                    lower: count.lower,
+                    estimate: count.estimate,
+                    upper: count.upper,
+                }
+            })
+            .collect();
+        heavy.sort_by(|a, b| b.estimate.cmp(&a.estimate).then(a.hash.cmp(&b.hash)));
+        heavy.truncate(top);
+        heavy
+    }
+
+    /// No key heavier than this is missing from the candidates of [`Profile::heavy`].
+    pub fn heavy_threshold(&self) -> u64 {
+        self.heavy.iter().map(SpaceSaving::absent_upper_bound).max().unwrap_or(0)
+    }
+
+    /// How often a key came: never above `upper`, never below `lower` but for 1 key in 20 that is not a heavy one.
+    pub fn estimate(&self, hash: KeyHash) -> CountBounds {
+        let shard = &self.heavy[pipeline::shard_of(hash, LG_SHARDS)];
+        self.tightened(hash, shard.estimate(hash))
+    }
+
+    /// Quantiles at `ranks`, from 0 to 1.
+    pub fn values(&self, ranks: &[f64]) -> Values {
+        let range = self.values.min().zip(self.values.max());
+        let count = self.values.count();
+        Values {
+            measure: self.totals.measure,
+            count,
+            range,
+            mean: (count > 0).then(|| self.values.sum() / count as f64),
+            quantiles: ranks.iter().filter_map(|&rank| Some((rank, self.values.quantile(rank)?))).collect(),
+            relative_error: QUANTILE_ERROR,
+        }
+    }
+
+    /// Both sketches never err on their safe side, so the tighter bound of each holds.
+    fn tightened(&self, hash: KeyHash, heavy: CountBounds) -> CountBounds {
+        let counted = self.counts.bounds(hash, CONFIDENCE);
+        let upper = heavy.upper.min(counted.upper);
+        let lower = if heavy.lower > 0 { heavy.lower } else { counted.lower.min(upper) };
+        CountBounds { lower, estimate: upper, upper }
+    }
+}
+
+fn empty_values() -> DdSketch {
+    DdSketch::new(QUANTILE_ERROR, QUANTILE_BINS).expect("the error and the bins are in range")
+}
+
+/// The three sketches' parts for one range of the hash.
+struct Shard<'a, 'b> {
+    distinct: HyperLogLogShard<'a>,
+    counts: &'b mut CountMinShard<'a, u32>,
+    heavy: &'b mut SpaceSaving,
+}
+
+/// The stages of a profile.
+struct Counting<'p, 'a, 'b, P> {
+    parser: &'p P,
+    shards: std::marker::PhantomData<fn() -> Shard<'a, 'b>>,
+}
+
+impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
+    type Chunk = P::Chunk;
+    type Rows = P::Rows;
+    type Shard = Shard<'a, 'b>;
+    type Tally = Tally;
+    type Error = P::Error;
+
+    fn parse(&self, chunk: P::Chunk, rows: &mut P::Rows) -> std::result::Result<(), P::Error> {
+        self.parser.parse(chunk, rows)
+    }
+
+    fn apply(&self, shard: &mut Shard<'a, 'b>, rows: &P::Rows, listed: &[u32]) {
+        let (hashes, weights) = (rows.hashes(), rows.weights());
+        for &row in listed {
+            let row = row as usize;
+            let weight = weights.map_or(1, |weights| weights[row]);
+            let hash = hashes[row];
+            shard.distinct.update(hash);
+            shard.counts.update(hash, weight);
+            shard.heavy.update(hash, rows.key(row), weight);
+        }
+    }
+
+    fn finish(&self, tally: &mut Tally, rows: &P::Rows) {
+        tally.take(rows);
+    }
+}
+
+/// What one thread adds up for itself.
+struct Tally {
+    totals: Totals,
+    values: DdSketch,
+    lengths: Box<[u64]>,
+}
+
+impl Tally {
+    fn new(measure: Measure, values: DdSketch) -> Self {
+        let totals = Totals { measure, ..Totals::default() };
+        Self { totals, values, lengths: vec![0; TALLIED_LENGTHS].into_boxed_slice() }
+    }
+
+    fn take(&mut self, rows: &impl KeyedRows) {
+        let count = rows.hashes().len();
+        self.totals.add(&Totals {
+            measure: self.totals.measure,
+            rows: count as u64,
+            skipped: rows.skipped(),
+            bytes: rows.bytes(),
+            weight: rows.weights().map_or(count as u64, |weights| weights.iter().fold(0, |a, &b| a.saturating_add(b))),
+        });
+        match self.totals.measure {
+            Measure::Value => {
+                for &value in rows.values().unwrap_or(&[]) {
+                    self.values.update(value, 1);
+                }
+            }
+            Measure::KeyLength => {
+                for row in 0..count {
+                    let bytes = rows.key_bytes(row);
+                    match self.lengths.get_mut(bytes) {
+                        Some(tally) => *tally += 1,
+                        None => self.values.update(bytes as f64, 1),
+                    }
+                }
+            }
+        }
+    }
+
+    fn add_to(mut self, totals: &mut Totals, values: &mut DdSketch) {
+        for (bytes, &count) in self.lengths.iter().enumerate() {
+            self.values.update(bytes as f64, count);
+        }
+        totals.add(&self.totals);
+        values.merge(&self.values).expect("both were made with the same error and bins");
+    }
+}

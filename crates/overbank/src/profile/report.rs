@@ -16,7 +16,7 @@ pub struct Report {
     /// Distinct keys.
     pub distinct: Distinct,
     /// The heaviest keys, heaviest first.
-    pub heavy: Vec<HeavyKey>,
+    pub heavy: Vec<HeavyHitter>,
     /// Every key heavier than this is among the candidates that `heavy` is taken from.
     pub heavy_threshold: u64,
     /// Quantiles of what was measured.
@@ -54,7 +54,7 @@ pub struct Distinct {
 
 /// One heavy key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeavyKey {
+pub struct HeavyHitter {
     /// Its hash.
     pub hash: KeyHash,
     /// Its bytes, cut if it is longer than the profile keeps.

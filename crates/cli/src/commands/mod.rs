@@ -1,0 +1,20 @@
+//! One file a command.
+
+pub(crate) mod completions;
+pub(crate) mod distinct;
+pub(crate) mod estimate;
+pub(crate) mod info;
+pub(crate) mod man;
+pub(crate) mod profile;
+pub(crate) mod quantile;
+pub(crate) mod top;
+pub(crate) mod verify;
+
+use crate::failure::Failure;
+use overbank::store::Store;
+use std::path::Path;
+
+/// Opens a store to be queried, also beside a process that writes it.
+pub(crate) fn open_to_read(directory: &Path) -> Result<Store, Failure> {
+    Ok(Store::open_read_only(directory)?)
+}

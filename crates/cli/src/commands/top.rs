@@ -1,0 +1,26 @@
+//! `overbank top STORE`: the heaviest keys with lower and upper bounds.
+
+use crate::arguments::TopArguments;
+use crate::failure::{CommandResult, Outcome};
+use crate::page::{Page, print_json};
+use crate::picture;
+use overbank::profile::Profile;
+use serde_json::json;
+
+pub(crate) fn run(arguments: &TopArguments) -> CommandResult {
+    let profile = Profile::load(&super::open_to_read(&arguments.store)?)?;
+    let report = profile.report(arguments.top, &[]);
+    if arguments.json {
+        print_json(&json!({
+            "weight": report.weight,
+            "heavy_threshold": report.heavy_threshold,
+            "heavy": report.heavy.iter().map(picture::heavy_json).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        let mut page = Page::new();
+        page.heading("Heavy hitters", &picture::threshold_note(report.heavy_threshold));
+        picture::heavy_table(&mut page, &report.heavy, report.weight);
+        page.print()?;
+    }
+    Ok(if report.heavy.is_empty() { Outcome::Absent } else { Outcome::Found })
+}

@@ -1,0 +1,221 @@
+//! A profile's report, as tables for people and as JSON for programs.
+
+use crate::page::{Align, Page, key_text};
+use crate::units;
+use overbank::profile::{HeavyHitter, Measure, Report, Values};
+use serde_json::{Value, json};
+
+/// What a run cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// Wall-clock seconds of this run.
+    pub(crate) seconds: f64,
+    /// Rows read in this run, which is less than the report's where a run was resumed.
+    pub(crate) rows: u64,
+    /// Decompressed bytes read in this run.
+    pub(crate) bytes: u64,
+    /// The most memory that the process held at once, in bytes; 0 where the system does not tell.
+    pub(crate) peak_memory_bytes: u64,
+    /// The budget.
+    pub(crate) memory_bytes: u64,
+    /// Bytes written to the store in this run.
+    pub(crate) stored_bytes: u64,
+    /// Threads.
+    pub(crate) threads: usize,
+}
+
+/// A row that was skipped.
+#[derive(Clone, Debug)]
+pub(crate) struct Skipped {
+    pub(crate) input: String,
+    pub(crate) line: u64,
+    pub(crate) why: String,
+}
+
+/// The report as text.
+pub(crate) fn page(title: &str, report: &Report, skipped: &[Skipped], cost: &Cost) -> Page {
+    let mut page = Page::new();
+    page.heading(&format!("Profile of {title}"), "");
+    page.fact("rows", &units::count(report.rows), "");
+    if report.weight != report.rows {
+        page.fact("total weight", &units::count(report.weight), "");
+    }
+    page.fact("bytes", &units::bytes(report.bytes), "");
+    let distinct = &report.distinct;
+    page.fact("distinct keys", &rounded(distinct.estimate), &bounds(rounded(distinct.lower), rounded(distinct.upper), "95 %"));
+    let (least, most) = report.repeat_share_bounds();
+    page.fact("repeats", &units::percent(report.repeat_share()), &bounds(units::percent(least), units::percent(most), "95 %"));
+    if report.skipped > 0 {
+        page.fact("rows skipped", &units::count(report.skipped), "malformed; --strict makes them an error");
+    }
+    for row in skipped {
+        page.line(&format!("    {}:{}: {}", row.input, row.line, row.why));
+    }
+    if !report.heavy.is_empty() {
+        page.heading("Heavy hitters", &threshold_note(report.heavy_threshold));
+        heavy_table(&mut page, &report.heavy, report.weight);
+    }
+    quantile_lines(&mut page, &report.values);
+    page.heading("Cost", "");
+    let rate = |amount: u64| if cost.seconds > 0.0 { amount as f64 / cost.seconds } else { 0.0 };
+    page.fact(
+        "time",
+        &units::seconds(cost.seconds),
+        &format!("{} rows/s, {}/s, {} threads", units::rate(rate(cost.rows)), units::bytes(rate(cost.bytes) as u64), cost.threads),
+    );
+    page.fact("peak memory", &units::bytes(cost.peak_memory_bytes), &format!("budget {}", units::bytes(cost.memory_bytes)));
+    if cost.stored_bytes > 0 {
+        page.fact("written to store", &units::bytes(cost.stored_bytes), "");
+    }
+    page
+}
+
+/// The table of heavy keys, with their share of `weight`.
+pub(crate) fn heavy_table(page: &mut Page, heavy: &[HeavyHitter], weight: u64) {
+    let rows: Vec<Vec<String>> = heavy
+        .iter()
+        .map(|key| {
+            vec![
+                units::count(key.estimate),
+                units::count(key.lower),
+                units::count(key.upper),
+                units::percent(key.estimate as f64 / weight.max(1) as f64),
+                shown_key(key, 34),
+            ]
+        })
+        .collect();
+    page.table(
+        &[("count", Align::Right), ("at least", Align::Right), ("at most", Align::Right), ("share", Align::Right), ("key", Align::Left)],
+        &rows,
+    );
+}
+
+/// The lines of quantiles.
+pub(crate) fn quantile_lines(page: &mut Page, values: &Values) {
+    let what = match values.measure {
+        Measure::KeyLength => "Key length in bytes",
+        Measure::Value => "Value",
+    };
+    page.heading(what, &format!("within {} of the true quantile", units::percent(values.relative_error)));
+    if values.count == 0 {
+        page.line("  no values");
+        return;
+    }
+    let (names, numbers): (Vec<String>, Vec<String>) =
+        values.quantiles.iter().map(|&(rank, number)| (rank_name(rank), units::number(number))).unzip();
+    let mean = values.mean.map_or_else(String::new, units::number);
+    let header: Vec<(&str, Align)> =
+        names.iter().map(|name| (name.as_str(), Align::Right)).chain([("mean", Align::Right)]).collect();
+    page.table(&header, &[numbers.into_iter().chain([mean]).collect()]);
+}
+
+/// `p50`, `p99.9`, `min`, `max`.
+pub(crate) fn rank_name(rank: f64) -> String {
+    match rank {
+        0.0 => "min".to_owned(),
+        1.0 => "max".to_owned(),
+        rank => {
+            let percent = format!("{:.6}", rank * 100.0);
+            format!("p{}", percent.trim_end_matches('0').trim_end_matches('.'))
+        }
+    }
+}
+
+/// What the space-saving guarantee says about keys that are not listed.
+pub(crate) fn threshold_note(threshold: u64) -> String {
+    format!("no key above {} is missed", units::count(threshold))
+}
+
+fn shown_key(key: &HeavyHitter, columns: usize) -> String {
+    let text = key_text(&key.key, columns);
+    if key.truncated && !text.ends_with('…') { format!("{text}…") } else { text }
+}
+
+fn bounds(lower: String, upper: String, confidence: &str) -> String {
+    format!("{lower} to {upper} ({confidence})")
+}
+
+fn rounded(value: f64) -> String {
+    units::count(value.round() as u64)
+}
+
+/// The report as JSON: the same facts, exact numbers, keys as text and, where they are not UTF-8, as hexadecimal too.
+pub(crate) fn json(inputs: &[String], report: &Report, skipped: &[Skipped], cost: &Cost) -> Value {
+    let (least, most) = report.repeat_share_bounds();
+    json!({
+        "inputs": inputs,
+        "rows": report.rows,
+        "weight": report.weight,
+        "bytes": report.bytes,
+        "skipped": report.skipped,
+        "skipped_first": skipped.iter().map(|row| json!({"input": row.input, "line": row.line, "why": row.why})).collect::<Vec<_>>(),
+        "distinct": distinct_json(&report.distinct),
+        "repeat_share": {"estimate": report.repeat_share(), "lower": least, "upper": most},
+        "heavy_threshold": report.heavy_threshold,
+        "heavy": report.heavy.iter().map(heavy_json).collect::<Vec<_>>(),
+        "values": values_json(&report.values),
+        "cost": {
+            "seconds": cost.seconds,
+            "rows": cost.rows,
+            "bytes": cost.bytes,
+            "peak_memory_bytes": cost.peak_memory_bytes,
+            "memory_bytes": cost.memory_bytes,
+            "stored_bytes": cost.stored_bytes,
+            "threads": cost.threads,
+        },
+    })
+}
+
+/// Distinct keys as JSON.
+pub(crate) fn distinct_json(distinct: &overbank::profile::Distinct) -> Value {
+    json!({
+        "estimate": distinct.estimate.round(),
+        "lower": distinct.lower.floor(),
+        "upper": distinct.upper.ceil(),
+        "confidence": 0.95,
+        "relative_error": distinct.relative_error,
+    })
+}
+
+/// One heavy key as JSON.
+pub(crate) fn heavy_json(key: &HeavyHitter) -> Value {
+    let mut object = json!({
+        "key": String::from_utf8_lossy(&key.key),
+        "estimate": key.estimate,
+        "lower": key.lower,
+        "upper": key.upper,
+    });
+    if std::str::from_utf8(&key.key).is_err() {
+        object["key_hex"] = key.key.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+    }
+    if key.truncated {
+        object["truncated"] = true.into();
+    }
+    object
+}
+
+/// Quantiles as JSON.
+pub(crate) fn values_json(values: &Values) -> Value {
+    json!({
+        "measure": match values.measure { Measure::KeyLength => "key_length_bytes", Measure::Value => "value" },
+        "count": values.count,
+        "min": values.range.map(|range| range.0),
+        "max": values.range.map(|range| range.1),
+        "mean": values.mean,
+        "relative_error": values.relative_error,
+        "quantiles": values.quantiles.iter().map(|&(rank, value)| json!({"rank": rank, "value": value})).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_have_the_names_people_use() {
+        assert_eq!(rank_name(0.0), "min");
+        assert_eq!(rank_name(0.5), "p50");
+        assert_eq!(rank_name(0.999), "p99.9");
+        assert_eq!(rank_name(1.0), "max");
+    }
+}

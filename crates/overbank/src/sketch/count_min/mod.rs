@@ -1,0 +1,392 @@
+//! Count-min: how often a key occurred, never too low, and too high by little.
+//!
+//! ```text
+//!   KeyHash ─▶ page (range of the hash) ─▶ one cell in each of `depth` rows
+//!   update: all of them += weight          estimate: the least of them
+//! ```
+//!
+//! 1. Without saturation each cell is the exact total weight of the keys that map to it, so the sum of a row
+//!    of a page is the total weight of the page.
+//! 2. An estimate is never below the true count. (A saturated one says so: its upper bound is `u64::MAX`.)
+//! 3. Cells saturate. `saturated` is set iff a cell stands at its maximum.
+//! 4. The state does not depend on order, batches, shards or the tree of merges.
+//!
+//! | operation                     | CPU                | memory touched            |
+//! |-------------------------------|--------------------|---------------------------|
+//! | `update`, `estimate`          | O(depth)           | `depth` cells of one page |
+//! | `bounds`                      | O(columns)         | row 0 of one page         |
+//! | `error_bound`, `total_weight` | O(pages · columns) | row 0 of all pages        |
+//! | `merge`, `to_bytes`           | O(cells)           | all                       |
+//! | the sketch                    | –                  | `cells · size_of::<C>()`  |
+//!
+//! Source: Cormode and Muthukrishnan, "An improved data stream summary" (2005); pages, hash localisation and
+//! Theorem 1: Goswami et al., "Buffered count-min sketch on SSD" (ESA 2018), sections 3 and 4.
+//!
+//! Deviations: Theorem 1 bounds the load of a page by that of balls in bins, which a single heavy key breaks.
+//! The page's own load is known (invariant 1), so the bounds given here are Markov's inequality on that load:
+//! they hold for every stream and every n. Theorem 1's figure is [`Layout::theorem_1_error`]. Inside a page
+//! the rows lie one after the other, so that a row is one slice.
+
+mod cell;
+pub mod layout;
+
+pub use cell::Cell;
+pub use layout::Layout;
+
+use super::CountBounds;
+use super::format::{self, Decoder, Encoder};
+use super::hash_id::{HashId, require_equal};
+use crate::{Error, KeyHash, Result};
+
+/// Estimates how often each key occurred, in cells of `u32` or `u64`.
+///
+/// ```
+/// use overbank::{HashKind, KeyHasher, Seed, sketch::CountMin};
+///
+/// let hasher = KeyHasher::new(HashKind::Xxh3, Seed(1));
+/// let mut clicks = CountMin::<u32>::with_error(0.001, 0.01, &hasher)?;
+/// clicks.update(hasher.hash(b"/index.html"), 3);
+/// clicks.update(hasher.hash(b"/about.html"), 1);
+/// assert_eq!(clicks.estimate(hasher.hash(b"/index.html")), 3);
+/// # Ok::<(), overbank::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CountMin<C: Cell> {
+    layout: Layout,
+    hash_id: HashId,
+    saturated: bool,
+    cells: Vec<C>,
+}
+
+impl<C: Cell> CountMin<C> {
+    /// An empty sketch of `layout`, for keys hashed under `hash_id`.
+    pub fn new(layout: Layout, hash_id: impl Into<HashId>) -> Self {
+        let cells = vec![C::ZERO; layout.cells()];
+        Self { layout, hash_id: hash_id.into(), saturated: false, cells }
+    }
+
+    /// The classic sketch of one page; see [`Layout::with_error`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`].
+    pub fn with_error(epsilon: f64, delta: f64, hash_id: impl Into<HashId>) -> Result<Self> {
+        Ok(Self::new(Layout::with_error(epsilon, delta)?, hash_id))
+    }
+
+    /// `pages` pages of `depth` rows of `columns` cells.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`].
+    pub fn with_shape(pages: u64, columns: u32, depth: u32, hash_id: impl Into<HashId>) -> Result<Self> {
+        Ok(Self::new(Layout::with_shape(pages, columns, depth)?, hash_id))
+    }
+
+    /// Pages of one block body in at most `bytes`, a multiple of `shards` of them; see [`Layout::with_bytes`].
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`].
+    pub fn with_bytes(bytes: usize, depth: u32, shards: usize, hash_id: impl Into<HashId>) -> Result<Self> {
+        Ok(Self::new(Layout::with_bytes(bytes, depth, C::BYTES, shards as u64)?, hash_id))
+    }
+
+    /// Adds `weight` to a key.
+    #[inline]
+    pub fn update(&mut self, hash: KeyHash, weight: u64) {
+        self.saturated |= add(&mut self.cells, &self.layout, 0, hash, weight);
+    }
+
+    /// Adds `weights[i]` to `hashes[i]`; without weights, 1 to each. Keys in hash order touch the pages in
+    /// order.
+    ///
+    /// # Panics
+    /// If there are weights, but not one for each key.
+    pub fn update_batch(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) {
+        self.saturated |= add_batch(&mut self.cells, &self.layout, 0, hashes, weights);
+    }
+
+    /// Splits the pages into `shards` disjoint ranges of the hash, for as many threads.
+    ///
+    /// Shard `i` takes exactly the keys with `range_of(high, shards) == i`: for a power of two, those whose
+    /// top bits are `i`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] unless `shards` divides the number of pages.
+    pub fn split_mut(&mut self, shards: usize) -> Result<CountMinShards<'_, C>> {
+        let pages = self.layout.pages() as usize;
+        if shards == 0 || !pages.is_multiple_of(shards) {
+            let why = format!("it must divide the {pages} pages; round them with Layout::localised");
+            return Err(Error::InvalidOption { name: "shards", value: shards.to_string(), why });
+        }
+        let (layout, each) = (self.layout, pages / shards);
+        let slices = self.cells.chunks_exact_mut(each * layout.page_cells()).enumerate();
+        let shards = slices
+            .map(|(i, cells)| CountMinShard { layout, first_page: i * each, saturated: false, cells })
+            .collect();
+        Ok(CountMinShards { shards, saturated: &mut self.saturated })
+    }
+
+    /// The least of a key's cells: at least its true count, unless that cell stands at its maximum.
+    #[inline]
+    pub fn estimate(&self, hash: KeyHash) -> u64 {
+        let base = self.layout.page_of(hash) * self.layout.page_cells();
+        least(&self.cells[base..base + self.layout.page_cells()], &self.layout, hash)
+    }
+
+    /// The estimate, with bounds that hold for this key with probability `confidence`.
+    ///
+    /// # Accuracy
+    /// `upper` is certain. `lower` fails with probability at most `1 - confidence` over the choice of the seed,
+    /// for a key chosen without looking at the sketch: each row's error has an expectation of at most
+    /// `page weight / columns`, so by Markov all `depth` rows are off by `b` times that with probability
+    /// `b^-depth`.
+    pub fn bounds(&self, hash: KeyHash, confidence: f64) -> CountBounds {
+        let estimate = self.estimate(hash);
+        let error = self.markov_error(self.page_weight(self.layout.page_of(hash)), confidence);
+        let upper = if estimate == C::MAX.count() { u64::MAX } else { estimate };
+        CountBounds { lower: estimate.saturating_sub(error), estimate, upper }
+    }
+
+    /// [`CountBounds::lower`] of [`bounds`](Self::bounds).
+    pub fn lower_bound(&self, hash: KeyHash, confidence: f64) -> u64 {
+        self.bounds(hash, confidence).lower
+    }
+
+    /// What the true count cannot exceed: the estimate, or `u64::MAX` where its cells are saturated.
+    pub fn upper_bound(&self, hash: KeyHash) -> u64 {
+        let estimate = self.estimate(hash);
+        if estimate == C::MAX.count() { u64::MAX } else { estimate }
+    }
+
+    /// An error that no fixed key's estimate exceeds with probability `confidence`, whatever the stream: that
+    /// of the fullest page.
+    pub fn error_bound(&self, confidence: f64) -> u64 {
+        let fullest = (0..self.layout.pages() as usize).map(|page| self.page_weight(page)).max();
+        self.markov_error(fullest.unwrap_or(0), confidence)
+    }
+
+    /// The total weight, or a lower bound of it once [`saturated`](Self::saturated).
+    pub fn total_weight(&self) -> u64 {
+        let pages = 0..self.layout.pages() as usize;
+        pages.fold(0, |total: u64, page| total.saturating_add(self.page_weight(page)))
+    }
+
+    /// Whether a cell stands at its maximum, so that estimates may be too low.
+    pub fn saturated(&self) -> bool {
+        self.saturated
+    }
+
+    /// Adds another sketch: the result is that of one sketch that saw both streams.
+    ///
+    /// # Errors
+    /// [`Error::Incompatible`] where hash, seed or shape differ; then nothing changed.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        self.hash_id.require(other.hash_id)?;
+        require_equal("the number of pages", self.layout.pages(), other.layout.pages())?;
+        require_equal("the number of columns", self.layout.columns(), other.layout.columns())?;
+        require_equal("the depth", self.layout.depth(), other.layout.depth())?;
+        for (cell, &more) in self.cells.iter_mut().zip(&other.cells) {
+            *cell = cell.plus(more.count());
+            self.saturated |= *cell == C::MAX;
+        }
+        Ok(())
+    }
+
+    /// The sketch as bytes: header, pages u64, columns u32, depth u32, cell size u32, saturated u8, 3 zeros,
+    /// cells.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut cells = Vec::with_capacity(self.cells.len() * C::BYTES);
+        self.cells.iter().for_each(|cell| cell.put(&mut cells));
+        let mut encoder = Encoder::new(format::COUNT_MIN, Some(self.hash_id), 24 + cells.len());
+        encoder.u64(self.layout.pages());
+        encoder.u32(self.layout.columns());
+        encoder.u32(self.layout.depth());
+        encoder.u32(C::BYTES as u32);
+        encoder.u8(self.saturated.into());
+        encoder.raw(&[0; 3]);
+        encoder.raw(&cells);
+        encoder.seal()
+    }
+
+    /// The sketch back from its bytes, which may come from anywhere.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::UnsupportedVersion`], or [`Error::Incompatible`] for another structure's
+    /// bytes or another cell size.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut decoder = Decoder::open(bytes, format::COUNT_MIN)?;
+        let hash_id = decoder.hash_id()?;
+        let (pages, columns, depth) = (decoder.u64()?, decoder.u32()?, decoder.u32()?);
+        require_equal("the size of a cell", C::BYTES as u32, decoder.u32()?)?;
+        let saturated = decoder.u8()?;
+        decoder.zeros(3)?;
+        let layout = Layout::with_shape(pages, columns, depth);
+        let layout = layout.map_err(|why| decoder.impossible("the shape", "a valid one", why))?;
+        decoder.require_left(layout.cells_checked().and_then(|cells| cells.checked_mul(C::BYTES)))?;
+        let cells: Vec<C> = decoder.raw(decoder.left())?.chunks_exact(C::BYTES).map(C::get).collect();
+        let expected = cells.contains(&C::MAX);
+        if saturated != u8::from(expected) {
+            return Err(decoder.impossible("the saturation flag", u8::from(expected), saturated));
+        }
+        Ok(Self { layout, hash_id, saturated: expected, cells })
+    }
+
+    /// The shape.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The hash that this sketch's keys were hashed with.
+    pub fn hash_id(&self) -> HashId {
+        self.hash_id
+    }
+
+    /// How much memory the sketch holds.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.cells.capacity() * C::BYTES
+    }
+
+    /// The weight of the keys of one page: the sum of its row 0.
+    fn page_weight(&self, page: usize) -> u64 {
+        let base = page * self.layout.page_cells();
+        let row = &self.cells[base..base + self.layout.columns() as usize];
+        row.iter().fold(0, |total: u64, cell| total.saturating_add(cell.count()))
+    }
+
+    fn markov_error(&self, page_weight: u64, confidence: f64) -> u64 {
+        let failure = (1.0 - confidence).clamp(f64::MIN_POSITIVE, 1.0);
+        let factor = failure.powf(-1.0 / f64::from(self.layout.depth()));
+        (factor * page_weight as f64 / f64::from(self.layout.columns())).ceil() as u64
+    }
+}
+
+/// The shards of one sketch. When they are dropped, the sketch knows whether one of them saturated a cell.
+#[derive(Debug)]
+pub struct CountMinShards<'a, C: Cell> {
+    shards: Vec<CountMinShard<'a, C>>,
+    saturated: &'a mut bool,
+}
+
+impl<'a, C: Cell> CountMinShards<'a, C> {
+    /// The shards, in hash order: lend each to one thread.
+    pub fn as_mut_slice(&mut self) -> &mut [CountMinShard<'a, C>] {
+        &mut self.shards
+    }
+}
+
+impl<C: Cell> Drop for CountMinShards<'_, C> {
+    fn drop(&mut self) {
+        *self.saturated |= self.shards.iter().any(|shard| shard.saturated);
+    }
+}
+
+/// The pages of one range of the hash, lent to one thread by [`CountMin::split_mut`].
+#[derive(Debug)]
+pub struct CountMinShard<'a, C: Cell> {
+    layout: Layout,
+    first_page: usize,
+    saturated: bool,
+    cells: &'a mut [C],
+}
+
+impl<C: Cell> CountMinShard<'_, C> {
+    /// Adds `weight` to a key of this shard's range.
+    ///
+    /// # Panics
+    /// If the key is not of this range.
+    #[inline]
+    pub fn update(&mut self, hash: KeyHash, weight: u64) {
+        self.saturated |= add(self.cells, &self.layout, self.first_page, hash, weight);
+    }
+
+    /// As [`CountMin::update_batch`], for keys of this shard's range.
+    ///
+    /// # Panics
+    /// If a key is not of this range, or there are weights, but not one for each key.
+    pub fn update_batch(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) {
+        self.saturated |= add_batch(self.cells, &self.layout, self.first_page, hashes, weights);
+    }
+}
+
+/// Calls `$call::<C, D>` with the depth as a constant: the constants of the rows are then folded away.
+macro_rules! with_depth {
+    ($depth:expr, $call:ident $arguments:tt) => {
+        with_depth!(@ $depth, $call $arguments, 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    (@ $depth:expr, $call:ident $arguments:tt, $($d:literal)*) => {
+        match $depth {
+            $($d => with_depth!(@call $call, $d, $arguments),)*
+            _ => with_depth!(@call $call, 16, $arguments),
+        }
+    };
+    (@call $call:ident, $d:literal, ($($argument:expr),*)) => { $call::<C, $d>($($argument),*) };
+}
+
+#[inline]
+fn add<C: Cell>(cells: &mut [C], layout: &Layout, first_page: usize, hash: KeyHash, weight: u64) -> bool {
+    with_depth!(layout.depth(), add_key(cells, layout, first_page, hash, weight))
+}
+
+#[inline]
+fn least<C: Cell>(page: &[C], layout: &Layout, hash: KeyHash) -> u64 {
+    with_depth!(layout.depth(), least_rows(page, layout.columns(), hash.fold()))
+}
+
+fn add_batch<C: Cell>(
+    cells: &mut [C],
+    layout: &Layout,
+    first_page: usize,
+    hashes: &[KeyHash],
+    weights: Option<&[u64]>,
+) -> bool {
+    assert!(weights.is_none_or(|weights| weights.len() == hashes.len()), "one weight for each key");
+    with_depth!(layout.depth(), add_keys(cells, layout, first_page, hashes, weights))
+}
+
+fn add_keys<C: Cell, const D: usize>(
+    cells: &mut [C],
+    layout: &Layout,
+    first_page: usize,
+    hashes: &[KeyHash],
+    weights: Option<&[u64]>,
+) -> bool {
+    let mut saturated = false;
+    match weights {
+        None => hashes.iter().for_each(|&hash| {
+            saturated |= add_key::<C, D>(cells, layout, first_page, hash, 1);
+        }),
+        Some(weights) => hashes.iter().zip(weights).for_each(|(&hash, &weight)| {
+            saturated |= add_key::<C, D>(cells, layout, first_page, hash, weight);
+        }),
+    }
+    saturated
+}
+
+#[inline]
+fn add_key<C: Cell, const D: usize>(
+    cells: &mut [C],
+    layout: &Layout,
+    first_page: usize,
+    hash: KeyHash,
+    weight: u64,
+) -> bool {
+    let base = layout.page_of(hash).wrapping_sub(first_page).wrapping_mul(layout.page_cells());
+    let page = &mut cells[base..][..layout.page_cells()];
+    let columns = layout.columns() as usize;
+    let mut saturated = false;
+    for (row, column) in keyhash::columns::<D>(hash.fold(), columns as u64).into_iter().enumerate() {
+        let cell = &mut page[(row * columns).wrapping_add(column as usize)];
+        *cell = cell.plus(weight);
+        saturated |= *cell == C::MAX;
+    }
+    saturated
+}
+
+#[inline]
+fn least_rows<C: Cell, const D: usize>(page: &[C], columns: u32, fold: u64) -> u64 {
+    let columns_of_key = keyhash::columns::<D>(fold, columns.into()).into_iter().enumerate();
+    let cells = columns_of_key.map(|(row, column)| page[row * columns as usize + column as usize]);
+    cells.min().map_or(0, Cell::count)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,406 @@
+//! Space-saving: which keys are heavy, with a lower and an upper bound of each count.
+//!
+//! ```text
+//!   hash ─▶ index (open addressing, linear probing) ─▶ slot: hash, count, error, first bytes of the key
+//!                                                        │
+//!   known key:    count += weight                        │  the heap is not touched
+//!   unknown key:  the slot of the least count is given to it:  error = least, count = least + weight
+//!                 heap of (count when last looked at, slot) ◀─┘  4-ary; settled from the top when asked
+//! ```
+//!
+//! 1. `count - error <= true count <= count` for every key in a slot.
+//! 2. A key in no slot has a true count of at most the least count (0 while a slot is free).
+//! 3. The counts sum to at most the total weight n, so the least count, every `error`, and the true count of
+//!    every absent key are at most `n / capacity`: each key heavier than that is present.
+//! 4. Of equal least counts the slot with the lowest number goes; slots are first filled in order of arrival.
+//!    The state is a function of the sequence of updates.
+//! 5. A heap entry is a lower bound of its slot's count (counts only grow); the index holds each slot in use
+//!    once. Memory is allocated at construction and never grows.
+//!
+//! | operation           | CPU                                | RAM                                        |
+//! |---------------------|------------------------------------|--------------------------------------------|
+//! | `update`, known     | O(1)                               | –                                          |
+//! | `update`, unknown   | O(log capacity) amortised          | –                                          |
+//! | `estimate`          | O(1); O(capacity) for an absent key | –                                         |
+//! | `top`               | O(capacity log capacity)           | a list of references                       |
+//! | the sketch          | –                                  | [`SpaceSaving::memory_bytes_for`]          |
+//!
+//! Source: Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data streams"
+//! (ICDT 2005); merge: Agarwal et al., "Mergeable summaries" (PODS 2012), section 2, in the form of Cafaro,
+//! Pulimeno, Tempesta, "A parallel space saving algorithm" (2016).
+//!
+//! Deviations: the paper's list of buckets of equal counts needs a walk for a weighted update; the heap does
+//! not. The heap is lazy: a known key's update leaves it alone, and only a key to be evicted is brought
+//! up to date. A key is its 128-bit hash; its bytes are kept up to a limit, for people to read.
+
+mod heap;
+mod index;
+
+use super::CountBounds;
+use super::format::{self, Decoder, Encoder};
+use super::hash_id::{HashId, require_equal};
+use crate::{Error, KeyHash, Result};
+use heap::LazyHeap;
+use index::Index;
+
+/// The most slots: the index finds a home in 32 bits of the hash.
+const CAPACITY_MAX: usize = 1 << 24;
+const KEY_BYTES_MAX: usize = LENGTH_MASK as usize;
+/// In a slot's key length: the key was longer.
+const TRUNCATED: u16 = 1 << 15;
+const LENGTH_MASK: u16 = TRUNCATED - 1;
+
+/// Finds the heavy keys of a stream.
+///
+/// ```
+/// use overbank::{HashKind, KeyHasher, Seed, sketch::SpaceSaving};
+///
+/// let hasher = KeyHasher::new(HashKind::Xxh3, Seed(1));
+/// let mut heavy = SpaceSaving::new(16, 32, &hasher)?;
+/// for key in ["a", "b", "a", "c", "a"] {
+///     heavy.update(hasher.hash(key.as_bytes()), key.as_bytes(), 1);
+/// }
+/// let top = heavy.top(1);
+/// assert_eq!((top[0].key, top[0].count.lower, top[0].count.upper), (&b"a"[..], 3, 3));
+/// # Ok::<(), overbank::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SpaceSaving {
+    hash_id: HashId,
+    capacity: usize,
+    key_bytes_max: usize,
+    total_weight: u64,
+    hashes: Vec<KeyHash>,
+    counts: Vec<u64>,
+    errors: Vec<u64>,
+    key_lengths: Vec<u16>,
+    key_bytes: Vec<u8>,
+    index: Index,
+    heap: LazyHeap,
+}
+
+/// One key that is present, as [`SpaceSaving::top`] lists it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeavyKey<'a> {
+    /// Its hash: what identifies it.
+    pub hash: KeyHash,
+    /// Its first bytes.
+    pub key: &'a [u8],
+    /// Whether the key is longer than `key`.
+    pub truncated: bool,
+    /// Its count.
+    pub count: CountBounds,
+}
+
+impl SpaceSaving {
+    /// An empty sketch of `capacity` slots that keeps up to `key_bytes_max` bytes of each key.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] unless `1 <= capacity <= 2^24` and `key_bytes_max < 2^15`.
+    pub fn new(capacity: usize, key_bytes_max: usize, hash_id: impl Into<HashId>) -> Result<Self> {
+        if capacity == 0 || capacity > CAPACITY_MAX {
+            let why = format!("choose 1 to {CAPACITY_MAX} slots");
+            return Err(Error::InvalidOption { name: "capacity", value: capacity.to_string(), why });
+        }
+        if key_bytes_max > KEY_BYTES_MAX {
+            let why = format!("choose at most {KEY_BYTES_MAX} bytes; longer keys are cut short");
+            return Err(Error::InvalidOption {
+                name: "key_bytes_max",
+                value: key_bytes_max.to_string(),
+                why,
+            });
+        }
+        Ok(Self {
+            hash_id: hash_id.into(),
+            capacity,
+            key_bytes_max,
+            total_weight: 0,
+            hashes: Vec::with_capacity(capacity),
+            counts: Vec::with_capacity(capacity),
+            errors: Vec::with_capacity(capacity),
+            key_lengths: Vec::with_capacity(capacity),
+            key_bytes: vec![0; capacity * key_bytes_max],
+            index: Index::new(capacity),
+            heap: LazyHeap::with_capacity(capacity),
+        })
+    }
+
+    /// What a sketch of this shape holds in memory, from the start to the end.
+    pub fn memory_bytes_for(capacity: usize, key_bytes_max: usize) -> usize {
+        let slot = size_of::<KeyHash>() + 2 * size_of::<u64>() + size_of::<u16>() + key_bytes_max;
+        size_of::<Self>()
+            + capacity * (slot + size_of::<u128>())
+            + Index::len_for(capacity) * size_of::<u64>()
+    }
+
+    /// Adds `weight` to the key of this hash; `key` are its bytes, for people to read.
+    ///
+    /// # Cost
+    /// O(1) for a key that is present, O(log capacity) amortised for one that is not. Never allocates.
+    #[inline]
+    pub fn update(&mut self, hash: KeyHash, key: &[u8], weight: u64) {
+        self.total_weight = self.total_weight.saturating_add(weight);
+        match self.index.find(hash, &self.hashes) {
+            Some(slot) => self.counts[slot] = self.counts[slot].saturating_add(weight),
+            None if weight == 0 => {}
+            None if self.counts.len() < self.capacity => self.fill(hash, key, weight, 0),
+            None => self.replace_least(hash, key, weight),
+        }
+    }
+
+    /// The bounds of a key's count: for a key that is absent, 0 and the least count.
+    ///
+    /// # Accuracy
+    /// `lower <= true count <= upper`, always; `upper - lower <= total_weight / capacity`. The estimate of
+    /// an absent key is 0, else it is `upper`.
+    ///
+    /// # Cost
+    /// O(capacity) for an absent key: take [`absent_upper_bound`](Self::absent_upper_bound) once for many.
+    pub fn estimate(&self, hash: KeyHash) -> CountBounds {
+        match self.index.find(hash, &self.hashes) {
+            Some(slot) => self.bounds(slot),
+            None => CountBounds { lower: 0, estimate: 0, upper: self.absent_upper_bound() },
+        }
+    }
+
+    /// What the true count of a key cannot be below.
+    pub fn lower_bound(&self, hash: KeyHash) -> u64 {
+        self.estimate(hash).lower
+    }
+
+    /// What the true count of a key cannot be above.
+    pub fn upper_bound(&self, hash: KeyHash) -> u64 {
+        self.estimate(hash).upper
+    }
+
+    /// What the true count of every absent key cannot be above: the least count, 0 while a slot is free.
+    ///
+    /// # Cost
+    /// O(capacity).
+    pub fn absent_upper_bound(&self) -> u64 {
+        if self.counts.len() < self.capacity { 0 } else { self.counts.iter().copied().min().unwrap_or(0) }
+    }
+
+    /// The `k` keys of the highest counts (upper bounds), highest first; equal ones in hash order.
+    pub fn top(&self, k: usize) -> Vec<HeavyKey<'_>> {
+        let mut slots: Vec<usize> = (0..self.counts.len()).collect();
+        slots.sort_unstable_by_key(|&slot| (std::cmp::Reverse(self.counts[slot]), self.hashes[slot]));
+        slots.truncate(k);
+        slots.into_iter().map(|slot| self.heavy_key(slot)).collect()
+    }
+
+    /// The weight of all updates.
+    pub fn total_weight(&self) -> u64 {
+        self.total_weight
+    }
+
+    /// How many keys are present.
+    pub fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Whether no key is present.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// How many keys can be present.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// How many bytes of a key are kept.
+    pub fn key_bytes_max(&self) -> usize {
+        self.key_bytes_max
+    }
+
+    /// The hash that this sketch's keys were hashed with.
+    pub fn hash_id(&self) -> HashId {
+        self.hash_id
+    }
+
+    /// How much memory the sketch holds: [`memory_bytes_for`](Self::memory_bytes_for) its shape.
+    pub fn memory_bytes(&self) -> usize {
+        let words = (self.counts.capacity() + self.errors.capacity()) * size_of::<u64>();
+        let keys = self.key_bytes.capacity() + self.key_lengths.capacity() * size_of::<u16>();
+        let hashes = self.hashes.capacity() * size_of::<KeyHash>();
+        size_of::<Self>() + words + keys + hashes + self.index.memory_bytes() + self.heap.memory_bytes()
+    }
+
+    /// Takes in the stream of another sketch.
+    ///
+    /// # Accuracy
+    /// All bounds hold for both streams together, `n` being their total weight. A key of one side alone may
+    /// have had up to the other's least count there: that is added to its count and error. Over that floor
+    /// the counts of both sum to at most `n - capacity * floor`, so the `capacity`-th highest, which
+    /// bounds what is dropped, is at most `n / capacity` (Agarwal et al., section 2).
+    ///
+    /// # Errors
+    /// [`Error::Incompatible`] where hash, seed or shape differ; then nothing changed.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        self.hash_id.require(other.hash_id)?;
+        require_equal("the capacity", self.capacity, other.capacity)?;
+        require_equal("the number of bytes kept of a key", self.key_bytes_max, other.key_bytes_max)?;
+
+        let (floor_here, floor_there) = (self.absent_upper_bound(), other.absent_upper_bound());
+        let mut union: Vec<(HeavyKey<'_>, u64, u64)> = Vec::with_capacity(self.len() + other.len());
+        for slot in 0..self.len() {
+            let key = self.heavy_key(slot);
+            let there = other.index.find(key.hash, &other.hashes);
+            let (count, error) =
+                there.map_or((floor_there, floor_there), |slot| (other.counts[slot], other.errors[slot]));
+            let count = self.counts[slot].saturating_add(count);
+            union.push((key, count, self.errors[slot].saturating_add(error)));
+        }
+        for slot in 0..other.len() {
+            let key = other.heavy_key(slot);
+            if self.index.find(key.hash, &self.hashes).is_none() {
+                let count = other.counts[slot].saturating_add(floor_here);
+                union.push((key, count, other.errors[slot].saturating_add(floor_here)));
+            }
+        }
+        union.sort_unstable_by_key(|(key, count, _)| (std::cmp::Reverse(*count), key.hash));
+
+        let mut merged = Self::new(self.capacity, self.key_bytes_max, self.hash_id)?;
+        merged.total_weight = self.total_weight.saturating_add(other.total_weight);
+        for (key, count, error) in union.into_iter().take(self.capacity) {
+            merged.fill(key.hash, key.key, count, error);
+            let slot = merged.len() - 1;
+            merged.key_lengths[slot] |= if key.truncated { TRUNCATED } else { 0 };
+        }
+        *self = merged;
+        Ok(())
+    }
+
+    /// The sketch as bytes: header, capacity u32, key_bytes_max u32, slots in use u32, zero u32, total weight
+    /// u64; then `capacity` slots: hash u128, count u64, error u64, key length u16 (bit 15: truncated), key bytes
+    /// padded with zeros. Slots are in their own order, so that a sketch read back goes on as this one would.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let payload = SLOTS_AT + self.capacity * (SLOT_BYTES + self.key_bytes_max);
+        let mut encoder = Encoder::new(format::SPACE_SAVING, Some(self.hash_id), payload);
+        for value in [self.capacity, self.key_bytes_max, self.len(), 0] {
+            encoder.u32(value as u32);
+        }
+        encoder.u64(self.total_weight);
+        for slot in 0..self.len() {
+            encoder.u128(self.hashes[slot].0);
+            encoder.u64(self.counts[slot]);
+            encoder.u64(self.errors[slot]);
+            encoder.raw(&self.key_lengths[slot].to_le_bytes());
+            let key = self.heavy_key(slot).key;
+            encoder.raw(key);
+            encoder.zeros(self.key_bytes_max - key.len());
+        }
+        encoder.zeros((self.capacity - self.len()) * (SLOT_BYTES + self.key_bytes_max));
+        encoder.seal()
+    }
+
+    /// The sketch back from its bytes, which may come from anywhere.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::UnsupportedVersion`], or [`Error::Incompatible`] for another structure's bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut decoder = Decoder::open(bytes, format::SPACE_SAVING)?;
+        let hash_id = decoder.hash_id()?;
+        let (capacity, key_bytes_max) = (decoder.u32()? as usize, decoder.u32()? as usize);
+        let used = decoder.u32()? as usize;
+        decoder.zeros(4)?;
+        let total_weight = decoder.u64()?;
+        if capacity == 0 || capacity > CAPACITY_MAX || key_bytes_max > KEY_BYTES_MAX || used > capacity {
+            let found = format!("{used} of {capacity} slots with keys of up to {key_bytes_max} bytes");
+            return Err(decoder.impossible("the shape", "a valid one", found));
+        }
+        decoder.require_left((SLOT_BYTES + key_bytes_max).checked_mul(capacity))?;
+        let mut sketch = Self::new(capacity, key_bytes_max, hash_id)?;
+        let mut sum = 0u128;
+        for slot in 0..used {
+            let hash = KeyHash(decoder.u128()?);
+            let (count, error) = (decoder.u64()?, decoder.u64()?);
+            let length = u16::from_le_bytes([decoder.u8()?, decoder.u8()?]);
+            let key_len = usize::from(length & LENGTH_MASK);
+            if key_len > key_bytes_max {
+                return Err(decoder.impossible(
+                    "a key's length",
+                    format!("at most {key_bytes_max}"),
+                    key_len,
+                ));
+            }
+            let key = decoder.raw(key_len)?;
+            decoder.zeros(key_bytes_max - key_len)?;
+            if count == 0 || error > count {
+                return Err(decoder.impossible("a slot's error", format!("below its count {count}"), error));
+            }
+            if sketch.index.find(hash, &sketch.hashes).is_some() {
+                return Err(decoder.impossible(
+                    "the hash of a slot",
+                    "in one slot only",
+                    format!("{hash:?}"),
+                ));
+            }
+            sketch.fill(hash, key, count, error);
+            sketch.key_lengths[slot] = length;
+            sum += u128::from(count);
+        }
+        decoder.zeros(decoder.left())?;
+        if total_weight != u64::MAX && sum > u128::from(total_weight) {
+            return Err(decoder.impossible("the sum of the counts", format!("at most {total_weight}"), sum));
+        }
+        sketch.total_weight = total_weight;
+        Ok(sketch)
+    }
+
+    /// Takes a free slot for a key that is absent.
+    fn fill(&mut self, hash: KeyHash, key: &[u8], count: u64, error: u64) {
+        let slot = self.counts.len();
+        self.hashes.push(hash);
+        self.counts.push(count);
+        self.errors.push(error);
+        self.key_lengths.push(0);
+        self.index.insert(hash, slot);
+        self.heap.push(count, slot);
+        self.keep_key(slot, key);
+    }
+
+    /// Gives the slot of the least count to a key that is absent.
+    fn replace_least(&mut self, hash: KeyHash, key: &[u8], weight: u64) {
+        let slot = self.heap.settle(&self.counts);
+        self.index.remove(self.hashes[slot], slot);
+        self.index.insert(hash, slot);
+        self.hashes[slot] = hash;
+        self.errors[slot] = self.counts[slot];
+        self.counts[slot] = self.counts[slot].saturating_add(weight);
+        self.keep_key(slot, key);
+    }
+
+    #[inline]
+    fn keep_key(&mut self, slot: usize, key: &[u8]) {
+        let kept = &key[..key.len().min(self.key_bytes_max)];
+        self.key_bytes[slot * self.key_bytes_max..][..kept.len()].copy_from_slice(kept);
+        let truncated = if kept.len() < key.len() { TRUNCATED } else { 0 };
+        self.key_lengths[slot] = kept.len() as u16 | truncated;
+    }
+
+    fn heavy_key(&self, slot: usize) -> HeavyKey<'_> {
+        let length = self.key_lengths[slot];
+        HeavyKey {
+            hash: self.hashes[slot],
+            key: &self.key_bytes[slot * self.key_bytes_max..][..usize::from(length & LENGTH_MASK)],
+            truncated: length & TRUNCATED != 0,
+            count: self.bounds(slot),
+        }
+    }
+
+    fn bounds(&self, slot: usize) -> CountBounds {
+        let count = self.counts[slot];
+        CountBounds { lower: count - self.errors[slot], estimate: count, upper: count }
+    }
+}
+
+/// Where the slots begin in the payload.
+const SLOTS_AT: usize = 4 * size_of::<u32>() + size_of::<u64>();
+/// A slot without its key.
+const SLOT_BYTES: usize = size_of::<u128>() + 2 * size_of::<u64>() + size_of::<u16>();
+const _: () = assert!(SLOTS_AT == 24 && SLOT_BYTES == 34);
+
+#[cfg(test)]
+mod tests;
