@@ -61,7 +61,7 @@ impl Page {
     /// A table with a header row, at most 80 columns wide.
     pub(crate) fn table(&mut self, header: &[(&str, Align)], rows: &[Vec<String>]) {
         let mut table = Table::new();
-        table.load_preset(comfy_table::presets::NOTHING);
+        table.load_style(comfy_table::presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS - 2);
         let cell = |text: &str, align: Align| {
             Cell::new(text).set_alignment(match align {

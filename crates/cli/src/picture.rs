@@ -18,7 +18,7 @@ pub(crate) struct Cost {
     pub(crate) peak_memory_bytes: u64,
     /// The budget.
     pub(crate) memory_bytes: u64,
-    /// Bytes written to the store in this run.
+    /// Bytes that the store holds; 0 without one.
     pub(crate) stored_bytes: u64,
     /// Threads.
     pub(crate) threads: usize,
@@ -65,7 +65,7 @@ pub(crate) fn page(title: &str, report: &Report, skipped: &[Skipped], cost: &Cos
     );
     page.fact("peak memory", &units::bytes(cost.peak_memory_bytes), &format!("budget {}", units::bytes(cost.memory_bytes)));
     if cost.stored_bytes > 0 {
-        page.fact("written to store", &units::bytes(cost.stored_bytes), "");
+        page.fact("store", &units::bytes(cost.stored_bytes), "");
     }
     page
 }

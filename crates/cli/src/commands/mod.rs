@@ -11,10 +11,10 @@ pub(crate) mod top;
 pub(crate) mod verify;
 
 use crate::failure::Failure;
-use overbank::store::Store;
+use overbank::store::{Store, StoreOptions};
 use std::path::Path;
 
 /// Opens a store to be queried, also beside a process that writes it.
 pub(crate) fn open_to_read(directory: &Path) -> Result<Store, Failure> {
-    Ok(Store::open_read_only(directory)?)
+    Ok(Store::open_read_only(directory, StoreOptions::new())?)
 }

@@ -40,7 +40,6 @@ pub(crate) fn run(arguments: &ProfileArguments) -> CommandResult {
     let input = Input { parser: Parser::new(&options, session.store.hasher()), skipped: Mutex::default() };
     let progress = Progress::start(reader.total_bytes(), arguments.quiet);
 
-    let mut stored_bytes = 0;
     loop {
         let deadline = Instant::now() + Duration::from_secs_f64(arguments.commit_every);
         let mut ended = false;
@@ -60,7 +59,6 @@ pub(crate) fn run(arguments: &ProfileArguments) -> CommandResult {
         if session.kept {
             let state = RunState { complete: ended, position: reader.position().clone() };
             session.store.commit(&state.to_bytes())?;
-            stored_bytes = session.store.bytes_written();
         }
         if ended {
             break;
@@ -79,7 +77,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> CommandResult {
         bytes: report.bytes - before.bytes,
         peak_memory_bytes: peak_memory_bytes(),
         memory_bytes: arguments.memory,
-        stored_bytes,
+        stored_bytes: session.store.summaries().iter().map(|summary| summary.bytes).sum(),
         threads,
     };
     let inputs: Vec<String> = reader.inputs().map(shown_input).collect();

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use std::sync::{Arc, Mutex};
 
 /// The name that a profile has in its store.
-pub const NAME: &str = "profile";
+pub(super) const NAME: &str = "profile";
 /// Profiles own this number among the structures of a store.
 const STRUCTURE: Structure = Structure { id: 16, version: format::VERSION };
 
@@ -62,6 +62,8 @@ impl Profile {
             counts: CountMin::from_bytes(&files.read_blob(&counts)?)?,
             heavy,
             values: DdSketch::from_bytes(&files.read_blob(&values)?)?,
+            prepared: None,
+            committed: Some(inline.totals),
         };
         profile.validate(store)?;
         Ok(profile)

@@ -30,6 +30,8 @@
 mod budget;
 mod catalog;
 mod commit;
+#[cfg(target_os = "linux")]
+mod directory;
 mod files;
 mod format;
 mod manifest;

@@ -1,0 +1,74 @@
+//! `overbank info STORE`: what a store holds.
+
+use crate::arguments::StoreArguments;
+use crate::failure::{CommandResult, Outcome};
+use crate::page::{Align, Page, print_json};
+use crate::run_state::RunState;
+use crate::units;
+use overbank::HashKind;
+use serde_json::json;
+
+pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
+    let store = super::open_to_read(&arguments.store)?;
+    let commit = store.commit_info();
+    let summaries = store.summaries();
+    let hash = match store.hash_kind() {
+        HashKind::Xxh3 => "XXH3-128",
+        HashKind::SipHash13 => "SipHash-1-3",
+    };
+    let run = RunState::from_bytes(&commit.position).ok();
+    if arguments.json {
+        print_json(&json!({
+            "store": arguments.store.display().to_string(),
+            "id": format!("{:032x}", store.id()),
+            "format_version": overbank::store::FORMAT_VERSION,
+            "hash": hash,
+            "seed_fingerprint": format!("{:016x}", store.seed().fingerprint()),
+            "commit": commit.commit.0,
+            "commit_time_ns": commit.time_ns,
+            "device": store.device().describe(),
+            "complete": run.as_ref().map(|run| run.complete),
+            "summaries": summaries.iter().map(|summary| json!({
+                "name": summary.name,
+                "structure": summary.structure.id,
+                "version": summary.structure.version,
+                "files": summary.files,
+                "bytes": summary.bytes,
+            })).collect::<Vec<_>>(),
+        }))?;
+        return Ok(Outcome::Found);
+    }
+    let mut page = Page::new();
+    page.heading(&format!("Store {}", arguments.store.display()), "");
+    page.line(&format!("  id          {:032x}", store.id()));
+    page.line(&format!("  format      version {}", overbank::store::FORMAT_VERSION));
+    page.line(&format!("  hash        {hash}, seed fingerprint {:016x}", store.seed().fingerprint()));
+    page.line(&format!("  commit      number {}, {} ago", commit.commit.0, ago(store.device().now_ns(), commit.time_ns)));
+    page.line(&format!("  reads by    {}", store.device().describe()));
+    if let Some(run) = run {
+        let state = if run.complete { "read to its end" } else { "interrupted; profile --resume goes on" };
+        page.line(&format!("  stream      {state}"));
+    }
+    page.heading("Summaries", "");
+    let rows: Vec<Vec<String>> = summaries
+        .iter()
+        .map(|summary| {
+            vec![
+                summary.name.clone(),
+                format!("{} v{}", summary.structure.id, summary.structure.version),
+                summary.files.to_string(),
+                units::bytes(summary.bytes),
+            ]
+        })
+        .collect();
+    page.table(
+        &[("name", Align::Left), ("structure", Align::Right), ("files", Align::Right), ("bytes", Align::Right)],
+        &rows,
+    );
+    page.print()?;
+    Ok(Outcome::Found)
+}
+
+fn ago(now_ns: u64, then_ns: u64) -> String {
+    units::seconds(now_ns.saturating_sub(then_ns) as f64 / 1e9)
+}

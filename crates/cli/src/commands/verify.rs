@@ -1,0 +1,49 @@
+//! `overbank verify STORE`: reads every checksum.
+
+use crate::arguments::StoreArguments;
+use crate::failure::{CommandResult, Failure, Outcome};
+use crate::page::{Page, print_json};
+use crate::units;
+use serde_json::json;
+
+pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
+    let store = super::open_to_read(&arguments.store)?;
+    let report = store.verify()?;
+    if arguments.json {
+        print_json(&json!({
+            "whole": report.is_whole(),
+            "files": report.files,
+            "blocks": report.blocks,
+            "bytes": report.bytes,
+            "unchecked_blocks": report.unchecked_blocks,
+            "damaged": report.damaged.iter().map(|damage| json!({
+                "file": damage.file,
+                "offset": damage.offset,
+                "what": damage.what,
+            })).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        let mut page = Page::new();
+        page.fact("files", &units::count(report.files), "");
+        page.fact("blocks", &units::count(report.blocks), "each with its checksum");
+        page.fact("bytes", &units::bytes(report.bytes), "");
+        if report.unchecked_blocks > 0 {
+            page.fact("unchecked blocks", &units::count(report.unchecked_blocks), "of files written in place");
+        }
+        for damage in &report.damaged {
+            page.line(&format!("  {}", damage.what));
+        }
+        if report.is_whole() {
+            page.line("  no damage");
+        }
+        page.print()?;
+    }
+    if report.is_whole() {
+        return Ok(Outcome::Found);
+    }
+    Err(Failure::Usage(format!(
+        "{} is damaged in {} places; restore it from a copy, or profile the stream again",
+        arguments.store.display(),
+        report.damaged.len()
+    )))
+}
