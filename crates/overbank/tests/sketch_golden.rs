@@ -13,9 +13,9 @@ fn hasher(kind: HashKind) -> KeyHasher {
 fn check(name: &str, bytes: &[u8], decode_and_encode: impl Fn(&[u8]) -> Vec<u8>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("OVERBANK_BLESS").is_some() {
-        std::fs::write(&path, bytes).unwrap();
+        std::fs::write(&path, bytes).expect("the golden folder is writable");
     }
-    let golden = std::fs::read(&path).unwrap();
+    let golden = std::fs::read(&path).expect("the golden file exists");
     let differs = golden.iter().zip(bytes).position(|(a, b)| a != b);
     assert_eq!((differs, golden.len()), (None, bytes.len()), "{name}: first difference, length");
     assert_eq!(decode_and_encode(&golden), golden, "{name} read and written");
