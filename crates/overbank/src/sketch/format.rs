@@ -257,6 +257,16 @@ fn corrupt(at: usize, what: &'static str, expected: impl ToString, found: impl T
     }
 }
 
+/// Overwrites one byte of a payload and seals again: hostile bytes that get past the checksum.
+#[cfg(test)]
+pub(crate) fn forge(bytes: &[u8], at: usize, value: u8) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[HEADER_BYTES + at] = value;
+    let checksum = checksum_of(&bytes);
+    bytes[CHECKSUM..CHECKSUM_END].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,6 +32,7 @@ pub mod layout;
 
 pub use cell::Cell;
 pub use layout::Layout;
+use layout::columns_of;
 
 use super::CountBounds;
 use super::format::{self, Decoder, Encoder};
@@ -373,8 +374,8 @@ fn add_key<C: Cell, const D: usize>(
     let page = &mut cells[base..][..layout.page_cells()];
     let columns = layout.columns() as usize;
     let mut saturated = false;
-    for (row, column) in keyhash::columns::<D>(hash.fold(), columns as u64).into_iter().enumerate() {
-        let cell = &mut page[(row * columns).wrapping_add(column as usize)];
+    for (row, column) in columns_of::<D>(hash.fold(), layout.columns()).into_iter().enumerate() {
+        let cell = &mut page[row * columns + column];
         *cell = cell.plus(weight);
         saturated |= *cell == C::MAX;
     }
@@ -383,8 +384,8 @@ fn add_key<C: Cell, const D: usize>(
 
 #[inline]
 fn least_rows<C: Cell, const D: usize>(page: &[C], columns: u32, fold: u64) -> u64 {
-    let columns_of_key = keyhash::columns::<D>(fold, columns.into()).into_iter().enumerate();
-    let cells = columns_of_key.map(|(row, column)| page[row * columns as usize + column as usize]);
+    let places = columns_of::<D>(fold, columns).into_iter().enumerate();
+    let cells = places.map(|(row, column)| page[row * columns as usize + column]);
     cells.min().map_or(0, Cell::count)
 }
 

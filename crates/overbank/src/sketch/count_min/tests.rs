@@ -1,1 +1,211 @@
+//! Count-min against exact counts, and its error against the bounds it reports.
 
+use super::*;
+use crate::{HashKind, KeyHasher, Seed};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+fn hasher(seed: u128) -> KeyHasher {
+    KeyHasher::new(HashKind::Xxh3, Seed(seed))
+}
+
+fn hash(key: u64) -> KeyHash {
+    hasher(1).hash(&key.to_le_bytes())
+}
+
+/// The number of successes that as many trials of at most this probability exceed with probability below
+/// 1e-10 (Bernstein).
+fn binomial_limit(trials: f64, probability: f64) -> f64 {
+    let (mean, log) = (trials * probability, 1e10f64.ln());
+    mean + (2.0 * mean * log).sqrt() + 2.0 / 3.0 * log
+}
+
+/// How many of `seeds` sketches err on `key` by more than `limit` says.
+fn failures(
+    seeds: u128,
+    layout: Layout,
+    stream: &[(u64, u64)],
+    key: u64,
+    limit: impl Fn(&CountMin<u32>, KeyHash) -> u64,
+) -> f64 {
+    let truth: u64 = stream.iter().filter(|&&(other, _)| other == key).map(|&(_, weight)| weight).sum();
+    let mut failures = 0.0;
+    for seed in 0..seeds {
+        let hasher = hasher(seed);
+        let mut sketch = CountMin::<u32>::new(layout, hasher);
+        stream.iter().for_each(|&(key, weight)| sketch.update(hasher.hash(&key.to_le_bytes()), weight));
+        let hash = hasher.hash(&key.to_le_bytes());
+        assert!(sketch.estimate(hash) >= truth);
+        failures += f64::from(sketch.estimate(hash) - truth > limit(&sketch, hash));
+    }
+    failures
+}
+
+/// A bound at confidence 1 - delta fails in at most a share delta of the seeds: uniform and skewed, classic and
+/// paged, for a light, a heavy and an absent key. Each of the cases trips by chance with less than 1e-10.
+#[test]
+fn error_bounds_hold_with_their_confidence() {
+    let seeds = 1500;
+    let uniform: Vec<_> = (0..600).map(|key| (key, 1)).collect();
+    let skewed: Vec<_> = (0..600).map(|key| (key, 1 + 6000 / (key + 1) / (key + 1))).collect();
+    for layout in [Layout::with_shape(1, 32, 3).unwrap(), Layout::with_shape(8, 4, 3).unwrap()] {
+        for stream in [&uniform, &skewed] {
+            for (key, delta) in [(0, 0.05), (599, 0.05), (600, 0.3), (600, 0.02)] {
+                let page = failures(seeds, layout, stream, key, |sketch, hash| {
+                    sketch.estimate(hash) - sketch.bounds(hash, 1.0 - delta).lower
+                });
+                let whole = failures(seeds, layout, stream, key, |sketch, _| sketch.error_bound(1.0 - delta));
+                let limit = binomial_limit(seeds as f64, delta);
+                assert!(
+                    page <= limit && whole <= limit,
+                    "{page} and {whole} of {seeds} beyond, limit {limit}"
+                );
+            }
+        }
+    }
+}
+
+/// Theorem 1 with its finite-n term, on distinct keys: fails at most with `e^-depth + k^-C`.
+#[test]
+fn theorem_1_holds_on_distinct_keys() {
+    let (seeds, n) = (1500, 800);
+    let stream: Vec<_> = (0..n).map(|key| (key, 1)).collect();
+    let layout = Layout::with_shape(16, 4, 4).unwrap();
+    let bound = layout.theorem_1_error(n as f64, 2.0);
+    let failed = failures(seeds, layout, &stream, 3, |_, _| bound as u64);
+    let limit = binomial_limit(seeds as f64, (-4f64).exp() + 16f64.powi(-2));
+    assert!(failed <= limit, "{failed} of {seeds} beyond {bound}, limit {limit}");
+}
+
+/// Two keys that share a page meet in each row with 1/columns, independently: in all three with columns^-3.
+#[test]
+fn rows_fail_independently() {
+    let (trials, columns) = (400_000u64, 8.0);
+    let layout = Layout::with_shape(1, 8, 3).unwrap();
+    let mut meetings = 0.0;
+    let mut sketch = CountMin::<u32>::new(layout, hasher(1));
+    for pair in 0..trials {
+        sketch.cells.fill(0);
+        sketch.update(hash(2 * pair), 1);
+        meetings += f64::from(sketch.estimate(hash(2 * pair + 1)) > 0);
+    }
+    let mean = trials as f64 / (columns * columns * columns);
+    let (high, low) = (binomial_limit(trials as f64, 1.0 / 512.0), mean - (2.0 * mean * 1e10f64.ln()).sqrt());
+    assert!((low..=high).contains(&meetings), "{meetings} meet in all rows, not about {mean}");
+}
+
+#[test]
+fn sizes_follow_the_paper() {
+    let classic = Layout::with_error(0.001, 0.01).unwrap();
+    assert_eq!((classic.pages(), classic.columns(), classic.depth()), (1, 2719, 5));
+    let block = Layout::with_bytes(1 << 20, 5, 4, 16).unwrap();
+    assert_eq!(
+        (block.columns(), block.pages() % 16, block.page_cells() * 4),
+        (204, 0, layout::BLOCK_BODY_BYTES)
+    );
+    let localised = classic.localised(4, 16).unwrap();
+    assert_eq!((localised.pages(), localised.columns()), (16, 204));
+    // Table 1: 128 MB of 8-byte cells, 5 rows, an overestimate of 8.
+    let table_1 = Layout::with_shape(1, 3_355_444, 5).unwrap();
+    assert!((table_1.elements_for(8.0) - 9_875_188.0).abs() < 4.0);
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    for (pages, columns, depth) in
+        [(0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1, 17), (u64::MAX, 2, 2), (1 << 40, u32::MAX, 16)]
+    {
+        assert!(matches!(Layout::with_shape(pages, columns, depth), Err(Error::InvalidOption { .. })));
+    }
+    for (epsilon, delta) in
+        [(0.0, 0.1), (1.0, 0.1), (f64::NAN, 0.1), (0.1, 0.0), (0.1, 1.0), (0.1, 1e-9), (0.1, f64::NAN)]
+    {
+        assert!(
+            matches!(Layout::with_error(epsilon, delta), Err(Error::InvalidOption { .. })),
+            "{epsilon} {delta}"
+        );
+    }
+    assert!(matches!(Layout::with_bytes(4079, 5, 4, 1), Err(Error::InvalidOption { name: "bytes", .. })));
+    let mut sketch = CountMin::<u32>::with_shape(6, 4, 2, hasher(1)).unwrap();
+    assert!(sketch.split_mut(4).is_err() && sketch.split_mut(0).is_err());
+}
+
+#[test]
+fn cells_saturate_and_say_so() {
+    let mut narrow = CountMin::<u32>::with_shape(2, 4, 2, hasher(1)).unwrap();
+    narrow.update(hash(1), u64::from(u32::MAX) - 1);
+    assert!(!narrow.saturated());
+    let before = narrow.clone();
+    narrow.split_mut(1).unwrap().as_mut_slice()[0].update(hash(1), 5);
+    assert!(narrow.saturated());
+    assert_eq!((narrow.estimate(hash(1)), narrow.upper_bound(hash(1))), (u64::from(u32::MAX), u64::MAX));
+    assert_eq!(CountMin::<u32>::from_bytes(&narrow.to_bytes()).unwrap(), narrow);
+    let mut merged = before.clone();
+    merged.merge(&before).unwrap();
+    assert!(merged.saturated());
+    let mut wide = CountMin::<u64>::with_shape(1, 4, 2, hasher(1)).unwrap();
+    wide.update_batch(&[hash(1), hash(1)], Some(&[u64::MAX, 7]));
+    assert!(wide.saturated() && wide.estimate(hash(1)) == u64::MAX);
+}
+
+#[test]
+fn other_seeds_and_shapes_do_not_merge() {
+    let mut sketch = CountMin::<u32>::with_shape(2, 4, 2, hasher(1)).unwrap();
+    for (pages, columns, depth, seed) in [(1, 4, 2, 1), (2, 5, 2, 1), (2, 4, 3, 1), (2, 4, 2, 2)] {
+        let other = CountMin::<u32>::with_shape(pages, columns, depth, hasher(seed)).unwrap();
+        assert!(matches!(sketch.merge(&other), Err(Error::Incompatible { .. })));
+    }
+    let wide = CountMin::<u64>::with_shape(2, 4, 2, hasher(1)).unwrap();
+    assert!(matches!(CountMin::<u32>::from_bytes(&wide.to_bytes()), Err(Error::Incompatible { .. })));
+}
+
+proptest! {
+    #[test]
+    fn never_below_the_truth_and_the_same_by_any_road(
+        updates in prop::collection::vec((0u64..60, 0u64..1000), 0..200),
+        cut in 0usize..200, pages in 1u64..5, columns in 1u32..20, depth in 1u32..=16,
+    ) {
+        let empty = CountMin::<u32>::with_shape(pages * 4, columns, depth, hasher(1)).unwrap();
+        let (hashes, weights): (Vec<_>, Vec<_>) = updates.iter().map(|&(key, weight)| (hash(key), weight)).unzip();
+        let mut exact = HashMap::new();
+        let mut one_by_one = empty.clone();
+        for &(key, weight) in &updates {
+            *exact.entry(key).or_insert(0) += weight;
+            one_by_one.update(hash(key), weight);
+        }
+        for (&key, &truth) in &exact {
+            prop_assert!(one_by_one.estimate(hash(key)) >= truth);
+            let bounds = one_by_one.bounds(hash(key), 0.99);
+            prop_assert!(bounds.lower <= bounds.estimate && bounds.upper == bounds.estimate);
+        }
+        prop_assert_eq!(one_by_one.total_weight(), exact.values().sum::<u64>());
+
+        let cut = cut.min(hashes.len());
+        let mut batches = empty.clone();
+        batches.update_batch(&hashes[cut..], Some(&weights[cut..]));
+        let mut other = empty.clone();
+        other.update_batch(&hashes[..cut], Some(&weights[..cut]));
+        batches.merge(&other).unwrap();
+        prop_assert_eq!(&batches, &one_by_one);
+
+        let mut sharded = empty.clone();
+        let mut shards = sharded.split_mut(4).unwrap();
+        for (&hash, &weight) in hashes.iter().zip(&weights) {
+            let shard = &mut shards.as_mut_slice()[keyhash::range_of(hash.high(), 4) as usize];
+            shard.update_batch(&[hash], Some(&[weight]));
+        }
+        drop(shards);
+        prop_assert_eq!(&sharded, &one_by_one);
+    }
+
+    #[test]
+    fn bytes_come_back_and_forged_ones_do_not_panic(keys in prop::collection::vec(0u64.., 0..50), at in 0usize..60, value: u8) {
+        let mut sketch = CountMin::<u64>::with_shape(2, 3, 2, hasher(1)).unwrap();
+        sketch.update_batch(&keys.iter().map(|&key| hash(key)).collect::<Vec<_>>(), None);
+        let bytes = sketch.to_bytes();
+        prop_assert_eq!(&CountMin::<u64>::from_bytes(&bytes).unwrap(), &sketch);
+        if let Ok(forged) = CountMin::<u64>::from_bytes(&format::forge(&bytes, at, value)) {
+            prop_assert!(forged.estimate(hash(1)) <= forged.upper_bound(hash(1)));
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The bytes of every sketch, pinned: a byte that changes trips this test, and wants a new format version.
+//!
+//! `OVERBANK_BLESS=1 cargo test -p overbank --test sketch_golden` writes the files anew.
+
+use overbank::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
+use overbank::{HashKind, KeyHasher, Seed};
+use std::path::Path;
+
+fn hasher(kind: HashKind) -> KeyHasher {
+    KeyHasher::new(kind, Seed(0x0123_4567_89ab_cdef_0011_2233_4455_6677))
+}
+
+fn check(name: &str, bytes: &[u8], decode_and_encode: impl Fn(&[u8]) -> Vec<u8>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("OVERBANK_BLESS").is_some() {
+        std::fs::write(&path, bytes).expect("the golden folder is writable");
+    }
+    let golden = std::fs::read(&path).expect("the golden file exists");
+    let differs = golden.iter().zip(bytes).position(|(a, b)| a != b);
+    assert_eq!((differs, golden.len()), (None, bytes.len()), "{name}: first difference, length");
+    assert_eq!(decode_and_encode(&golden), golden, "{name} read and written");
+}
+
+#[test]
+fn count_min_bytes_are_stable() {
+    let hasher = hasher(HashKind::Xxh3);
+    let mut narrow = CountMin::<u32>::with_shape(4, 6, 3, hasher).unwrap();
+    let mut wide = CountMin::<u64>::with_shape(1, 6, 3, hasher).unwrap();
+    for key in 0..40u64 {
+        narrow.update(hasher.hash(&key.to_le_bytes()), key + 1);
+        wide.update(hasher.hash(&key.to_le_bytes()), key << 40);
+    }
+    wide.update(hasher.hash(b"saturated"), u64::MAX);
+    check("count_min_u32_v1.bin", &narrow.to_bytes(), |bytes| {
+        CountMin::<u32>::from_bytes(bytes).unwrap().to_bytes()
+    });
+    check("count_min_u64_v1.bin", &wide.to_bytes(), |bytes| {
+        CountMin::<u64>::from_bytes(bytes).unwrap().to_bytes()
+    });
+}
+
+#[test]
+fn hyperloglog_bytes_are_stable() {
+    let hasher = hasher(HashKind::SipHash13);
+    let mut sketch = HyperLogLog::new(6, hasher).unwrap();
+    (0..300u64).for_each(|key| sketch.update(hasher.hash(&key.to_le_bytes())));
+    check("hyperloglog_v1.bin", &sketch.to_bytes(), |bytes| {
+        HyperLogLog::from_bytes(bytes).unwrap().to_bytes()
+    });
+}
+
+#[test]
+fn space_saving_bytes_are_stable() {
+    let hasher = hasher(HashKind::Xxh3);
+    let mut sketch = SpaceSaving::new(8, 6, hasher).unwrap();
+    for i in 0..200u64 {
+        let key = format!("key-{}", i * i % 23);
+        sketch.update(hasher.hash(key.as_bytes()), key.as_bytes(), i % 5);
+    }
+    check("space_saving_v1.bin", &sketch.to_bytes(), |bytes| {
+        SpaceSaving::from_bytes(bytes).unwrap().to_bytes()
+    });
+}
+
+#[test]
+fn ddsketch_bytes_are_stable() {
+    let mut sketch = DdSketch::new(0.02, 100).unwrap();
+    for i in -50..200i32 {
+        sketch.update(f64::from(i) * f64::from(i) * f64::from(i) / 7.0, 1 + i.unsigned_abs() as u64 % 3);
+    }
+    sketch.update(f64::NAN, 2);
+    check("ddsketch_v1.bin", &sketch.to_bytes(), |bytes| DdSketch::from_bytes(bytes).unwrap().to_bytes());
+}
