@@ -147,7 +147,7 @@ fn parse_rows(input: &ParquetInput, range: Range<u64>, rows: &mut Rows) -> Resul
         let mut columns = Vec::new();
         for &leaf in &input.leaves {
             let mut column =
-                column(group.get_column_reader(leaf)?, &group.metadata().column(leaf).column_descr())?;
+                column(group.get_column_reader(leaf)?, group.metadata().column(leaf).column_descr())?;
             column.skip(first)?;
             columns.push(column);
         }
