@@ -45,7 +45,7 @@ impl Batch {
         self.keys.len()
     }
 
-    /// How many decompressed bytes of input they came from (0 for Parquet: see [`Batch::key_bytes`]).
+    /// How many decompressed bytes of input they came from; for Parquet, the file's bytes shared out over its rows.
     pub fn bytes(&self) -> u64 {
         self.chunk.as_ref().map_or(0, |chunk| chunk.consumed)
     }

@@ -40,12 +40,23 @@ impl Parser {
     /// One pass to parse and one to hash; no allocation a row, save where a JSON string has escapes.
     ///
     /// # Errors
-    /// [`Error::BadRow`] for a malformed row, if `strict`; for Parquet, whatever reading the file brings.
+    /// [`Error::BadRow`] for a malformed row, if `strict`; for Parquet, whatever reading the file brings. `out` is
+    /// then empty.
     pub fn parse(&self, chunk: Chunk, out: &mut Batch) -> Result<()> {
         out.reset(self.weighted, self.valued);
+        if let Err(error) = self.fill(&chunk, out) {
+            out.reset(self.weighted, self.valued);
+            return Err(error);
+        }
+        out.chunk = Some(chunk);
+        out.hash_keys(&self.hasher);
+        Ok(())
+    }
+
+    fn fill(&self, chunk: &Chunk, out: &mut Batch) -> Result<()> {
         out.fields.clear();
         out.fields.resize(self.names.len(), Span::MISSING);
-        let mut rows = Rows { text: chunk.text(), chunk: &chunk, out, parser: self };
+        let mut rows = Rows { text: chunk.text(), chunk, out, parser: self };
         match (&chunk.body, &*chunk.layout) {
             (Body::TooLong { limit_bytes }, _) => rows.bad(0, || {
                 format!("the record is longer than {limit_bytes} bytes (a quote that is never closed?)")
@@ -62,8 +73,6 @@ impl Parser {
             // The reader makes rows for Parquet only, and text for everything else only.
             (Body::Rows(_), _) | (Body::Text(_), Layout::Parquet(_)) => {}
         }
-        out.chunk = Some(chunk);
-        out.hash_keys(&self.hasher);
         Ok(())
     }
 }

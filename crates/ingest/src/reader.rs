@@ -135,9 +135,9 @@ impl Reader {
                     (self.position.offset, self.position.line) = (input.offset, input.line);
                     cut
                 }
-                Records::Rows(cursor) => cursor.next(&self.progress.bytes_read).map(|rows| {
+                Records::Rows(cursor) => cursor.next(&self.progress.bytes_read).map(|(rows, consumed)| {
                     (self.position.offset, self.position.line) = (rows.end, rows.end);
-                    Cut { body: Body::Rows(rows), consumed: 0 }
+                    Cut { body: Body::Rows(rows), consumed }
                 }),
             };
             let Some(Cut { body, consumed }) = cut else {
@@ -217,7 +217,7 @@ impl Reader {
                     return Err(Error::NotAFile { path: path.to_path_buf(), what: "Parquet" });
                 };
                 let input = ParquetInput::open(file, &path, &self.options)?;
-                let cursor = input.rows_from(self.position.offset, &self.options);
+                let cursor = input.rows_from(self.position.offset);
                 (Layout::Parquet(Box::new(input)), Records::Rows(cursor))
             }
             _ => self.open_text(opened, format, &path, resumed.is_some())?,

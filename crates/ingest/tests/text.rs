@@ -1,51 +1,15 @@
 //! The chunked readers against naive ones that hold the whole input: same rows, same malformed lines, whatever the
 //! chunk size and compression; and a resumed reader gives the same remainder.
 
+#![allow(clippy::unwrap_used)]
+
 mod naive;
 
-use keyhash::{HashKind, KeyHasher, Seed};
-use naive::{Compression, Outcome, Row, compress};
-use overbank_ingest::{Batch, Options, Parser, Position, Reader};
+use naive::check::{check, drain};
+use naive::{Compression, compress};
+use overbank_ingest::{Options, Reader};
 use proptest::prelude::*;
 use std::path::Path;
-
-fn hasher() -> KeyHasher {
-    KeyHasher::new(HashKind::Xxh3, Seed(7))
-}
-
-/// Everything that is left in `reader`, and the position after each chunk with the rows up to there.
-fn drain(mut reader: Reader, options: &Options) -> (Outcome, Vec<(Position, Outcome)>) {
-    let parser = Parser::new(options, hasher());
-    let (mut all, mut after, mut batch) = (Outcome::default(), Vec::new(), Batch::new());
-    while let Some(chunk) = reader.next_chunk().unwrap() {
-        let position = chunk.position().clone();
-        parser.parse(chunk, &mut batch).unwrap();
-        assert_eq!(batch.hashes(), batch.keys().map(|key| hasher().hash(key)).collect::<Vec<_>>());
-        for i in 0..batch.rows() {
-            let (weight, value) = (batch.weights().map(|w| w[i]), batch.values().map(|v| v[i]));
-            all.rows.push(Row { key: batch.key(i).to_vec(), weight, value });
-        }
-        all.bad_lines.extend(batch.bad_rows().iter().map(|bad| bad.line));
-        assert_eq!(batch.skipped(), batch.bad_rows().len() as u64);
-        after.push((position, all.clone()));
-    }
-    (all, after)
-}
-
-fn check(text: &[u8], compression: Compression, options: &mut Options, expected: &Outcome) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("input");
-    std::fs::write(&path, compress(text, compression)).unwrap();
-    options.inputs = vec![path];
-    options.bad_rows_kept = usize::MAX;
-    let (all, after) = drain(Reader::open(options.clone()).unwrap(), options);
-    assert_eq!(&all, expected);
-    for (position, before) in after {
-        let position = Position::from_bytes(&position.to_bytes()).unwrap();
-        let (rest, _) = drain(Reader::resume(options.clone(), &position).unwrap(), options);
-        assert_eq!(before.followed_by(&rest), all);
-    }
-}
 
 fn compressions() -> impl Strategy<Value = Compression> {
     prop_oneof![Just(Compression::Plain), Just(Compression::Gzip), Just(Compression::Zstd)]

@@ -1,5 +1,7 @@
 //! The obvious readers: the whole input in memory, split by the simplest means.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
+
+pub(crate) mod check;
 
 use std::io::Write;
 
@@ -103,6 +105,58 @@ pub(crate) fn delimited(
             }
         };
         out.push(line, &fields, keys, weight, value);
+    }
+    out
+}
+
+/// CSV with a header; keys and numbers are column numbers from 0. There are no carriage returns in `text`.
+pub(crate) fn csv(text: &[u8], keys: &[usize], weight: Option<usize>) -> Outcome {
+    let records = |text: &[u8]| {
+        let mut reader = csv::ReaderBuilder::new();
+        reader.flexible(true).terminator(csv::Terminator::Any(b'\n'));
+        reader.from_reader(text).into_byte_records().map(|record| record.unwrap()).collect::<Vec<_>>()
+    };
+    let rows = records(text);
+    // A quote that is never closed swallows a further record.
+    let further = records(&[text, b"\nx\n"].concat());
+    let closed = if further.len() == rows.len() + 1 { rows.len() } else { rows.len() - 1 };
+    let mut out = Outcome::default();
+    for (index, record) in rows.iter().enumerate() {
+        let mut at = record.position().unwrap().byte() as usize;
+        while text[at] == b'\n' {
+            at += 1;
+        }
+        let line = text[..at].iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
+        let fields: Vec<_> = record.iter().map(|field| Some(field.to_vec())).collect();
+        match index < closed {
+            true => out.push(line, &fields, keys, weight, None),
+            false => out.bad_lines.push(line),
+        }
+    }
+    out
+}
+
+/// JSON lines; fields are JSON pointers. Numbers are whole.
+pub(crate) fn json(text: &[u8], keys: &[&str], weight: Option<&str>) -> Outcome {
+    let mut out = Outcome::default();
+    for (line, _, bare) in split(text) {
+        if bare.trim_ascii().is_empty() {
+            continue;
+        }
+        let Ok(value) = serde_json::from_slice::<serde_json::Value>(bare) else {
+            out.bad_lines.push(line);
+            continue;
+        };
+        let field = |pointer: &&str| match value.pointer(pointer)? {
+            serde_json::Value::String(text) => Some(text.clone().into_bytes()),
+            scalar @ (serde_json::Value::Bool(_) | serde_json::Value::Number(_)) => {
+                Some(scalar.to_string().into_bytes())
+            }
+            _ => None,
+        };
+        let fields: Vec<_> = keys.iter().chain(&weight).map(field).collect();
+        let slots: Vec<usize> = (0..keys.len()).collect();
+        out.push(line, &fields, &slots, weight.map(|_| keys.len()), None);
     }
     out
 }

@@ -1,0 +1,214 @@
+//! Inputs that are cut short, damaged, changed or absent: errors that name the thing, never a panic.
+#![allow(clippy::unwrap_used)]
+
+mod naive;
+
+use naive::check::{drain, hasher};
+use naive::{Compression, compress, gzip};
+use overbank_ingest::{Batch, Error, Options, Parser, Position, Reader, Result};
+use std::path::{Path, PathBuf};
+
+/// Reads everything; the number of rows.
+fn read(options: &Options) -> Result<u64> {
+    let mut reader = Reader::open(options.clone())?;
+    let parser = Parser::new(options, hasher());
+    let (mut rows, mut batch) = (0, Batch::new());
+    while let Some(chunk) = reader.next_chunk()? {
+        parser.parse(chunk, &mut batch)?;
+        rows += batch.rows() as u64;
+    }
+    Ok(rows)
+}
+
+fn file(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn some_lines() -> Vec<u8> {
+    (0..300).flat_map(|i: u32| format!("line {}\n", i.wrapping_mul(2_654_435_761)).into_bytes()).collect()
+}
+
+#[test]
+fn compressed_inputs_cut_anywhere_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = some_lines();
+    for whole in [gzip(&text), zstd::encode_all(text.as_slice(), 1).unwrap()] {
+        for len in (4..whole.len()).step_by(7).chain([whole.len() - 1]) {
+            let error = read(&Options::new([file(&folder, "cut", &whole[..len])])).unwrap_err();
+            assert!(matches!(error, Error::CutShort { at, .. } if at == len as u64), "{error}");
+        }
+        assert_eq!(read(&Options::new([file(&folder, "whole", &whole)])).unwrap(), 300);
+    }
+}
+
+#[test]
+fn damaged_compressed_inputs_never_give_other_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = some_lines();
+    // Gzip has a checksum behind the data; zstd only where asked for.
+    let whole = compress(&text, Compression::Gzip);
+    let good = {
+        let options = Options::new([file(&folder, "good", &whole)]);
+        drain(Reader::open(options.clone()).unwrap(), &options).0
+    };
+    for at in (10..whole.len()).step_by(11) {
+        let mut bad = whole.clone();
+        bad[at] ^= 0x10;
+        let options = Options::new([file(&folder, "bad", &bad)]);
+        if read(&options).is_ok() {
+            let (rows, _) = drain(Reader::open(options.clone()).unwrap(), &options);
+            assert_eq!(rows, good, "flipped byte {at}");
+        }
+    }
+}
+
+#[test]
+fn a_zstd_window_beyond_the_limit_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(24).unwrap();
+    std::io::Write::write_all(&mut encoder, &some_lines()).unwrap();
+    let mut options = Options::new([file(&folder, "wide", &encoder.finish().unwrap())]);
+    assert_eq!(read(&options).unwrap(), 300);
+    options.zstd_window_bytes_max = 1 << 20;
+    assert!(matches!(read(&options), Err(Error::Damaged { what: "zstd", .. })));
+}
+
+#[test]
+fn deep_json_is_a_malformed_row() {
+    let folder = tempfile::tempdir().unwrap();
+    for (open, good) in [("[", 0), ("{\"a\":", 0), ("{\"k\":1,\"x\":", 0)] {
+        let text = format!("{}\n{{\"k\":1}}\n", open.repeat(100_000));
+        let mut options = Options::new([file(&folder, "deep.jsonl", text.as_bytes())]);
+        options.keys = vec!["k".into()];
+        assert_eq!(read(&options).unwrap(), good + 1);
+        options.keys = vec!["a.a.a".into()];
+        assert_eq!(read(&options).unwrap(), 0);
+        options.strict = true;
+        assert!(matches!(read(&options), Err(Error::BadRow { line: 1, .. })));
+    }
+}
+
+#[test]
+fn damaged_parquet_is_an_error_or_read_never_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = small_parquet(&folder.path().join("whole"));
+    let mut options = Options::new([""; 0]);
+    options.keys = vec!["k".into()];
+    options.format = "parquet".parse().unwrap();
+    options.chunk_bytes = 4096;
+    let damaged = |bytes: &[u8]| {
+        let mut options = options.clone();
+        options.inputs = vec![file(&folder, "bad", bytes)];
+        read(&options)
+    };
+    assert_eq!(damaged(&whole).unwrap(), 200);
+    for len in (0..whole.len()).step_by(13) {
+        assert!(damaged(&whole[..len]).is_err());
+    }
+    for at in (0..whole.len()).step_by(3) {
+        let mut bad = whole.clone();
+        bad[at] ^= 0x41;
+        let _ = damaged(&bad);
+    }
+}
+
+fn small_parquet(path: &Path) -> Vec<u8> {
+    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::writer::SerializedFileWriter;
+    let schema = parquet::schema::parser::parse_message_type("message m { required binary k; }").unwrap();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema.into(), Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let keys: Vec<ByteArray> = (0..200).map(|i| ByteArray::from(format!("key {i}").as_str())).collect();
+    column.typed::<ByteArrayType>().write_batch(&keys, None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+fn absent_and_unfit_inputs_are_named_before_anything_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str| Reader::open(Options::new([folder.path().join(name)])).map(drop);
+    assert!(matches!(open("absent"), Err(Error::Open { .. })));
+    assert!(matches!(open("*.log"), Err(Error::NoMatch { .. })));
+    assert!(matches!(open(""), Err(Error::IsDirectory { .. })));
+    // A file is itself, whatever its name looks like.
+    file(&folder, "[x].log", b"a\n");
+    assert!(open("[x].log").is_ok());
+}
+
+#[test]
+fn resuming_needs_the_same_inputs_and_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (file(&folder, "a", b"1\n2\n"), file(&folder, "b", b"3\n4\n5\n"));
+    let mut options = Options::new([a.clone(), b.clone()]);
+    options.chunk_bytes = 2;
+    let mut reader = Reader::open(options.clone()).unwrap();
+    let positions: Vec<Position> =
+        std::iter::from_fn(|| reader.next_chunk().unwrap()).map(|chunk| chunk.position().clone()).collect();
+    let in_b = &positions[2];
+    let changed =
+        |options: &Options| matches!(Reader::resume(options.clone(), in_b), Err(Error::Changed { .. }));
+    assert!(!changed(&options));
+    std::fs::write(&b, b"3\n4\n5\n6\n").unwrap();
+    assert!(!changed(&options), "the current input may grow");
+    std::fs::write(&b, b"3\n").unwrap();
+    assert!(changed(&options), "it may not shrink");
+    std::fs::write(&b, b"x\n4\n5\n").unwrap();
+    assert!(changed(&options), "nor start with other bytes");
+    std::fs::write(&b, b"3\n4\n5\n").unwrap();
+    std::fs::write(&a, b"1\n2\n3\n").unwrap();
+    assert!(changed(&options), "a finished input may not grow");
+    std::fs::write(&a, b"1\n2\n").unwrap();
+    assert!(!changed(&options));
+    options.format = "fields".parse().unwrap();
+    assert!(changed(&options));
+    options.format = "auto".parse().unwrap();
+    options.inputs.swap(0, 1);
+    assert!(changed(&options));
+}
+
+#[test]
+fn bytes_that_are_no_position_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut reader = Reader::open(Options::new([file(&folder, "a", b"1\n2\n")])).unwrap();
+    let position = reader.next_chunk().unwrap().unwrap().position().clone().with_counts(2, 1);
+    let bytes = position.to_bytes();
+    assert_eq!(Position::from_bytes(&bytes).unwrap(), position);
+    assert_eq!((position.rows(), position.skipped(), position.chunks()), (2, 1, 1));
+    for len in 0..bytes.len() {
+        assert!(matches!(Position::from_bytes(&bytes[..len]), Err(Error::BadPosition { .. })));
+    }
+    let longer = [bytes.as_slice(), &[0]].concat();
+    assert!(matches!(Position::from_bytes(&longer), Err(Error::BadPosition { .. })));
+    for at in 0..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 0xff;
+        let _ = Position::from_bytes(&bad);
+    }
+}
+
+#[test]
+fn the_first_malformed_rows_are_kept_and_all_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "a.csv", b"k,w\na,1\nb,x\nc\nd,-1\ne,2\n");
+    let mut options = Options::new([path]);
+    (options.keys, options.weight, options.bad_rows_kept) = (vec!["k".into()], Some("w".into()), 2);
+    let (mut reader, mut batch) = (Reader::open(options.clone()).unwrap(), Batch::new());
+    Parser::new(&options, hasher()).parse(reader.next_chunk().unwrap().unwrap(), &mut batch).unwrap();
+    assert_eq!((batch.rows(), batch.skipped()), (2, 3));
+    let bad: Vec<_> = batch.bad_rows().iter().map(|bad| (bad.line, bad.why.as_str())).collect();
+    assert_eq!(
+        bad,
+        [
+            (3, "field w is \"x\", not a weight, which is a whole number from 0"),
+            (4, "the row has no field w")
+        ]
+    );
+}

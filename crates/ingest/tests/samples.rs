@@ -1,0 +1,23 @@
+//! The real samples give what is known of them.
+#![allow(clippy::unwrap_used)]
+
+mod naive;
+
+use naive::check::drain;
+use overbank_ingest::{Options, Reader};
+use std::collections::HashSet;
+use std::path::Path;
+
+#[test]
+fn real_samples_give_the_rows_that_they_are_known_for() {
+    // (file, lines, distinct lines)
+    for (name, lines, distinct) in
+        [("hsts_hosts.txt.zst", 161_019, 161_019), ("ecoli_MG1655-K12.fasta.gz", 66_283, 66_249)]
+    {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name);
+        let options = Options::new([path]);
+        let (all, _) = drain(Reader::open(options.clone()).unwrap(), &options);
+        assert_eq!(all.rows.len(), lines, "{name}");
+        assert_eq!(all.rows.iter().map(|row| &row.key).collect::<HashSet<_>>().len(), distinct, "{name}");
+    }
+}
