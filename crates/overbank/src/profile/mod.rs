@@ -23,8 +23,10 @@
 //! keys depend on their number, and cannot be resumed to the same answer; ranges of the hash cost one grouping pass a chunk.
 
 pub mod pipeline;
+mod format;
 mod plan;
 mod report;
+mod saved;
 
 pub use pipeline::Rows;
 pub use plan::{LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS};
@@ -79,7 +81,7 @@ pub trait Parse: Sync {
     ///
     /// # Errors
     /// Ends the stream before this chunk.
-    fn parse(&self, chunk: Self::Chunk, rows: &mut Self::Rows) -> Result<(), Self::Error>;
+    fn parse(&self, chunk: Self::Chunk, rows: &mut Self::Rows) -> std::result::Result<(), Self::Error>;
 }
 
 /// The whole picture of a stream, growing as rows come.
@@ -91,6 +93,9 @@ pub struct Profile {
     counts: CountMin<u32>,
     heavy: Vec<SpaceSaving>,
     values: DdSketch,
+    /// The totals of the commit under way, and of the last one: equal totals mean that nothing has come since.
+    prepared: Option<Totals>,
+    committed: Option<Totals>,
 }
 
 /// What is counted exactly.
@@ -126,8 +131,25 @@ impl Profile {
             distinct: HyperLogLog::new(plan.lg_registers, hash_id)?,
             counts: CountMin::with_bytes(plan.count_bytes, COUNT_DEPTH, SHARDS, hash_id)?,
             heavy: heavy.collect::<Result<_>>()?,
-            values: DdSketch::new(QUANTILE_ERROR, QUANTILE_BINS)?,
+            values: empty_values(),
+            prepared: None,
+            committed: None,
         })
+    }
+
+    /// The rows counted so far.
+    pub fn rows(&self) -> u64 {
+        self.totals.rows
+    }
+
+    /// What the quantiles are of.
+    pub fn measure(&self) -> Measure {
+        self.totals.measure
+    }
+
+    /// The budget that this profile was made for, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.plan.memory_bytes
     }
 
     /// Counts the chunks that `next` yields, with `threads` threads, until it yields `None`.
@@ -138,11 +160,11 @@ impl Profile {
         &mut self,
         threads: usize,
         parser: &P,
-        next: impl FnMut() -> Result<Option<P::Chunk>, P::Error> + Send,
-    ) -> Result<(), P::Error> {
+        next: impl FnMut() -> std::result::Result<Option<P::Chunk>, P::Error> + Send,
+    ) -> std::result::Result<(), P::Error> {
         let measure = self.totals.measure;
         let mut tallies: Vec<Tally> =
-            (0..threads.max(1)).map(|_| Tally::new(measure, self.values.clone_empty())).collect();
+            (0..threads.max(1)).map(|_| Tally::new(measure, empty_values())).collect();
         let mut counts = self.counts.split_mut(SHARDS).expect("the pages were made a multiple of the shards");
         let distinct = self.distinct.split_mut(SHARDS).expect("there are more registers than shards");
         let shards = distinct.into_iter().zip(counts.as_mut_slice()).zip(&mut self.heavy);
@@ -205,7 +227,7 @@ impl Profile {
 
     /// No key heavier than this is missing from the candidates of [`Profile::heavy`].
     pub fn heavy_threshold(&self) -> u64 {
-        self.heavy.iter().map(SpaceSaving::least_count).max().unwrap_or(0)
+        self.heavy.iter().map(SpaceSaving::absent_upper_bound).max().unwrap_or(0)
     }
 
     /// How often a key came: never above `upper`, never below `lower` but for 1 key in 20 that is not a heavy one.
@@ -237,6 +259,10 @@ impl Profile {
     }
 }
 
+fn empty_values() -> DdSketch {
+    DdSketch::new(QUANTILE_ERROR, QUANTILE_BINS).expect("the error and the bins are in range")
+}
+
 /// The three sketches' parts for one range of the hash.
 struct Shard<'a, 'b> {
     distinct: HyperLogLogShard<'a>,
@@ -257,7 +283,7 @@ impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
     type Tally = Tally;
     type Error = P::Error;
 
-    fn parse(&self, chunk: P::Chunk, rows: &mut P::Rows) -> Result<(), P::Error> {
+    fn parse(&self, chunk: P::Chunk, rows: &mut P::Rows) -> std::result::Result<(), P::Error> {
         self.parser.parse(chunk, rows)
     }
 
@@ -303,7 +329,7 @@ impl Tally {
         match self.totals.measure {
             Measure::Value => {
                 for &value in rows.values().unwrap_or(&[]) {
-                    self.values.update(value, 1).expect("readers yield finite values");
+                    self.values.update(value, 1);
                 }
             }
             Measure::KeyLength => {
@@ -311,7 +337,7 @@ impl Tally {
                     let bytes = rows.key_bytes(row);
                     match self.lengths.get_mut(bytes) {
                         Some(tally) => *tally += 1,
-                        None => self.values.update(bytes as f64, 1).expect("a length is finite"),
+                        None => self.values.update(bytes as f64, 1),
                     }
                 }
             }
@@ -320,7 +346,7 @@ impl Tally {
 
     fn add_to(mut self, totals: &mut Totals, values: &mut DdSketch) {
         for (bytes, &count) in self.lengths.iter().enumerate() {
-            self.values.update(bytes as f64, count).expect("a length is finite");
+            self.values.update(bytes as f64, count);
         }
         totals.add(&self.totals);
         values.merge(&self.values).expect("both were made with the same error and bins");
