@@ -2,10 +2,13 @@
 
 use crate::Bench;
 
+mod bits;
 mod hash;
+mod partition;
+mod sort;
 
 /// All benches, in the order in which `all` runs them.
-pub const ALL: &[&Bench] = &[&hash::BENCH];
+pub const ALL: &[&Bench] = &[&hash::BENCH, &partition::BENCH, &sort::BENCH, &bits::BENCH];
 
 /// The bench of that name.
 pub fn find(name: &str) -> Option<&'static Bench> {

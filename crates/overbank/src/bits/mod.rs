@@ -1,3 +1,30 @@
 //! Integers in few bits: packed arrays, unary, Elias-Fano, block codecs.
+//!
+//! ```text
+//!   PackedArray   one width for all          random access            remainders, slot tags
+//!   BitWriter     mixed widths and unary     from the front only      headers, quotients
+//!   EliasFano     monotone sequence          access and successor     fences of segments
+//!   blocks        128 values at a time       decode a block at once   columns of segments
+//! ```
+//!
+//! Invariants:
+//! 1. Byte forms are little-endian, fields least significant bit first, padding zero and verified.
+//! 2. A decoder compares the length it expects with the length it has before it allocates, and answers bytes
+//!    that no encoder wrote with `Corrupt`. It never panics on them.
+//! 3. Unsafe code stands only in the files per instruction set (`select/`, `stream/`), each with a scalar
+//!    twin of the same shape.
 
+mod bit_stream;
+mod blocks;
+mod corrupt;
+mod elias_fano;
+mod packed;
+mod select;
 pub(crate) mod stream;
+mod word;
+
+pub use bit_stream::{BitReader, BitWriter};
+pub use blocks::{BLOCK_VALUES, decode_block, decode_deltas, encode_block, encode_deltas};
+pub use elias_fano::{EliasFano, EliasFanoBuilder};
+pub use packed::PackedArray;
+pub use select::select_in_word;

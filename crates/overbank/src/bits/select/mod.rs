@@ -1,0 +1,39 @@
+//! Where the `rank`-th one of a 64-bit word stands.
+//!
+//! One file per instruction set, of the same shape: `select_in_word`. BMI2 deposits a single bit at the place
+//! (one `pdep`, one count of trailing zeros); the scalar twin halves the word six times.
+
+mod scalar;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_64;
+
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+use scalar as isa;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use x86_64 as isa;
+
+/// The position of the one with `rank` ones below it; 64 where the word has no more than `rank` ones.
+#[inline]
+pub fn select_in_word(word: u64, rank: u32) -> u32 {
+    isa::select_in_word(word, rank)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn by_counting(word: u64, rank: u32) -> u32 {
+        (0..64).filter(|i| word >> i & 1 == 1).nth(rank as usize).unwrap_or(64)
+    }
+
+    proptest! {
+        #[test]
+        fn every_twin_selects_as_counting_does(word: u64, mask: u64, rank in 0u32..70) {
+            for word in [word, word & mask, word | mask, 0, u64::MAX, 1 << (rank % 64)] {
+                prop_assert_eq!(scalar::select_in_word(word, rank), by_counting(word, rank));
+                prop_assert_eq!(select_in_word(word, rank), by_counting(word, rank));
+            }
+        }
+    }
+}

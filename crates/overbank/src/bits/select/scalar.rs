@@ -1,0 +1,18 @@
+//! The twin for any machine: is the one sought in the lower half? If not, skip that half's ones.
+
+#[inline]
+pub(super) fn select_in_word(word: u64, rank: u32) -> u32 {
+    if rank >= word.count_ones() {
+        return 64;
+    }
+    let (mut word, mut rank, mut place) = (word, rank, 0);
+    for half in [32, 16, 8, 4, 2, 1] {
+        let below = (word & ((1 << half) - 1)).count_ones();
+        if rank >= below {
+            rank -= below;
+            place += half;
+            word >>= half;
+        }
+    }
+    place
+}
