@@ -81,7 +81,7 @@ impl EliasFanoBuilder {
             len,
             max,
             last: 0,
-            low: PackedArray::zeros(low_bits(len as u64, max), 0),
+            low: PackedArray::with_capacity(low_bits(len as u64, max), len),
             high: vec![
                 0;
                 usize::try_from(high_bits.div_ceil(64)).expect("the sequence fits the address space")
@@ -306,6 +306,7 @@ fn sample(words: &[u64], view: impl Fn(u64) -> u64) -> Vec<u64> {
         }
         before += here;
     }
+    samples.shrink_to_fit();
     samples
 }
 
@@ -452,6 +453,8 @@ mod tests {
                 sequence.encoded_bytes() as f64 * 8.0 <= bound + 2.0 * 63.0 + 128.0,
                 "{n} values up to {max}"
             );
+            let held = (sequence.memory_bytes() - size_of::<EliasFano>()) as f64 * 8.0;
+            assert!(held <= bound + 0.75 * n as f64 + 2.0 * 63.0 + 128.0, "{n} values hold {held} bits");
             let samples = (sequence.ones.len() + sequence.zeros.len()) as f64 * 64.0;
             assert!(samples <= 0.75 * n as f64 + 128.0, "{samples} bits of samples for {n} values");
         }

@@ -47,6 +47,16 @@ impl PackedArray {
         Self { width, len: 0, words: Vec::new() }
     }
 
+    /// An empty array with room for `len` values of `width` bits, and not more.
+    ///
+    /// # Panics
+    /// When `width` is above 64, or the bits number more than 2^64.
+    pub fn with_capacity(width: u32, len: usize) -> Self {
+        assert!(width <= 64, "a value has at most 64 bits");
+        let words = words_for(len as u64 * u64::from(width)) as usize;
+        Self { width, len: 0, words: Vec::with_capacity(words) }
+    }
+
     /// `len` zeros of `width` bits.
     ///
     /// # Panics
