@@ -11,7 +11,7 @@
 //!    disk space comes back with the last of them.
 //! 3. A failed write or sync of a data file poisons the store: a sync that failed is never tried again.
 
-use super::format::{BLOB_HEADER_BYTES, BLOB_TAG, data_name};
+use super::format::{BLOB_HEADER_BYTES, BLOB_TAG, data_name, is_zero};
 use super::poison::Poison;
 use super::{FileId, FileRef};
 use crate::device::block::{self, BODY_BYTES, BlockOwner, Seal};
@@ -189,13 +189,11 @@ impl Files {
             }
             let left = expected.unwrap_or(0) - bytes.len();
             bytes.extend_from_slice(&body[..body.len().min(left)]);
-            match body.iter().skip(left).find(|&&byte| byte != 0) {
-                None => Ok(()),
-                Some(byte) => {
-                    let at = number * BLOCK_BYTES as u64;
-                    Err(corrupt(path, at, "padding", "0".to_owned(), byte.to_string()))
-                }
+            if is_zero(&body[body.len().min(left)..]) {
+                return Ok(());
             }
+            let (expected, found) = ("zeros".to_owned(), "other bytes".to_owned());
+            Err(corrupt(path, number * BLOCK_BYTES as u64, "padding", expected, found))
         })?;
         same_hash(path, file_ref, hash)?;
         Ok(bytes)
