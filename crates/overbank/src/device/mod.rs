@@ -16,8 +16,15 @@
 //! 4. A failed sync is never retried by this layer.
 
 pub mod block;
+mod buffer;
+#[cfg(target_os = "linux")]
+pub mod file;
 pub mod memory;
 pub mod sim;
+
+pub use buffer::AlignedBuf;
+#[cfg(target_os = "linux")]
+pub use file::{Direct, Engine, FileDevice, FileOptions};
 
 use crate::Result;
 use std::fmt::Debug;

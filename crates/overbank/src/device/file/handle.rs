@@ -1,0 +1,218 @@
+//! One open file: whole reads and writes by positional calls, batches handed to the engine.
+
+use super::{Batcher, errors};
+use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
+use crate::{Error, Result};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The longest piece that an unaligned buffer is copied in. At 10 GB/s of copying a longer one hides nothing more.
+const BOUNCE_BYTES: usize = 1 << 20;
+
+/// An open descriptor and what is known of it.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) fd: OwnedFd,
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    /// Whether it was opened with O_DIRECT.
+    pub(super) direct: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct FileHandle {
+    opened: Arc<Opened>,
+    batcher: Arc<Batcher>,
+    sync_failed: AtomicBool,
+}
+
+impl FileHandle {
+    pub(super) fn new(opened: Opened, batcher: Arc<Batcher>) -> Self {
+        Self { opened: Arc::new(opened), batcher, sync_failed: AtomicBool::new(false) }
+    }
+
+    fn check_not_poisoned(&self) -> Result<()> {
+        if self.sync_failed.load(Ordering::Acquire) {
+            return Err(Error::Poisoned { path: self.opened.path.clone(), why: "a sync".into() });
+        }
+        Ok(())
+    }
+}
+
+impl DeviceFile for FileHandle {
+    fn name(&self) -> &str {
+        &self.opened.name
+    }
+
+    fn len_bytes(&self) -> Result<u64> {
+        self.opened.len_bytes()
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        check_aligned(offset, into.len())?;
+        if !self.opened.direct || AlignedBuf::is_aligned(into) {
+            return self.opened.read_exact(offset, into);
+        }
+        let mut bounce = AlignedBuf::zeroed(into.len().min(BOUNCE_BYTES));
+        let mut at = offset;
+        for piece in into.chunks_mut(BOUNCE_BYTES) {
+            let aligned = &mut bounce[..piece.len()];
+            self.opened.read_exact(at, aligned)?;
+            piece.copy_from_slice(aligned);
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        check_aligned(offset, data.len())?;
+        self.check_not_poisoned()?;
+        if !self.opened.direct || AlignedBuf::is_aligned(data) {
+            return self.opened.write_all(offset, data);
+        }
+        let mut bounce = AlignedBuf::zeroed(data.len().min(BOUNCE_BYTES));
+        let mut at = offset;
+        for piece in data.chunks(BOUNCE_BYTES) {
+            let aligned = &mut bounce[..piece.len()];
+            aligned.copy_from_slice(piece);
+            self.opened.write_all(at, aligned)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn read_many(
+        &self,
+        requests: &[ReadRequest],
+        depth: usize,
+        done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut longest = 0;
+        for request in requests {
+            check_aligned(request.offset, request.bytes as usize)?;
+            longest = longest.max(request.bytes as usize);
+        }
+        let depth = depth.min(requests.len());
+        if depth > 1 && longest > 0 {
+            return match &*self.batcher {
+                Batcher::Rings(rings) => rings.read_many(&self.opened, requests, longest, depth, done),
+                Batcher::Threads(pool) => pool.read_many(&self.opened, requests, longest, depth, done),
+            };
+        }
+        let mut buffer = AlignedBuf::zeroed(longest);
+        for (i, request) in requests.iter().enumerate() {
+            let into = &mut buffer[..request.bytes as usize];
+            self.opened.read_exact(request.offset, into)?;
+            done(i, into)?;
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        self.check_not_poisoned()?;
+        errors::retry(|| rustix::fs::ftruncate(&self.opened.fd, bytes))
+            .map_err(|e| errors::classify("set the length of", &self.opened.path, bytes, e))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.check_not_poisoned()?;
+        // fdatasync also makes durable whatever of the metadata is needed to read the data back: the length is.
+        // Not even EINTR is retried: a second call could report success for pages that are gone.
+        rustix::fs::fdatasync(&self.opened.fd).map_err(|e| {
+            self.sync_failed.store(true, Ordering::Release);
+            errors::classify("sync", &self.opened.path, 0, e)
+        })
+    }
+}
+
+impl Opened {
+    pub(super) fn len_bytes(&self) -> Result<u64> {
+        let stat = rustix::fs::fstat(&self.fd).map_err(|e| errors::classify("inspect", &self.path, 0, e))?;
+        Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    /// Fills `into`, continuing short reads.
+    pub(super) fn read_exact(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let mut filled = 0;
+        while filled < into.len() {
+            let at = offset.checked_add(filled as u64).ok_or_else(|| self.past_end(offset, into.len()))?;
+            match rustix::io::pread(&self.fd, &mut into[filled..], at) {
+                Ok(read) => {
+                    let advance = self.progress(read);
+                    if advance == 0 {
+                        return Err(self.past_end(offset, into.len()));
+                    }
+                    filled += advance;
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(self.read_failed(offset, into.len(), e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// How much of a short read to keep, so that a direct read goes on at a block border.
+    pub(super) fn progress(&self, read_bytes: usize) -> usize {
+        if self.direct { read_bytes / BLOCK_BYTES * BLOCK_BYTES } else { read_bytes }
+    }
+
+    pub(super) fn read_failed(&self, offset: u64, bytes: usize, errno: Errno) -> Error {
+        // Offsets past what the kernel can address come from damaged bytes too.
+        if errno == Errno::INVAL && offset.checked_add(bytes as u64).is_none_or(|end| end > i64::MAX as u64) {
+            return self.past_end(offset, bytes);
+        }
+        errors::classify("read", &self.path, 0, errno)
+    }
+
+    /// The error for a read beyond the file's length.
+    pub(super) fn past_end(&self, offset: u64, bytes: usize) -> Error {
+        match self.len_bytes() {
+            Ok(len) => Error::Corrupt {
+                path: self.path.clone(),
+                at: offset,
+                what: "the file's length",
+                expected: format!("at least {}", u128::from(offset) + bytes as u128),
+                found: len.to_string(),
+            },
+            Err(e) => e,
+        }
+    }
+
+    /// Writes all of `data`, continuing short writes.
+    fn write_all(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let failed = |e| errors::classify("write", &self.path, data.len() as u64, e);
+        let mut written = 0;
+        while written < data.len() {
+            let at = offset.checked_add(written as u64).ok_or_else(|| failed(Errno::FBIG))?;
+            match rustix::io::pwrite(&self.fd, &data[written..], at) {
+                Ok(n) => {
+                    // A write that makes no progress is a full device that did not say so.
+                    let advance = if n == data.len() - written { n } else { self.progress(n) };
+                    if advance == 0 {
+                        return Err(failed(Errno::NOSPC));
+                    }
+                    written += advance;
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(failed(e)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Offsets and lengths are whole blocks (the trait's invariant 1).
+fn check_aligned(offset: u64, bytes: usize) -> Result<()> {
+    let (name, value) = if !offset.is_multiple_of(BLOCK_BYTES as u64) {
+        ("offset", offset)
+    } else if !bytes.is_multiple_of(BLOCK_BYTES) {
+        ("length", bytes as u64)
+    } else {
+        return Ok(());
+    };
+    let why = format!("reads and writes are multiples of {BLOCK_BYTES} bytes");
+    Err(Error::InvalidOption { name, value: value.to_string(), why })
+}

@@ -1,0 +1,273 @@
+//! Batches of reads through io_uring.
+//!
+//! ```text
+//!   slab   │ slot 0 │ slot 1 │ … │ slot depth-1 │      one buffer, registered with the kernel where it lets us
+//!              ▲ push a read     │ completion: check length, call back, push the slot's next read
+//! ```
+//!
+//! Invariants:
+//! 1. A slot's memory is the kernel's from the push of its read until its completion is reaped, and the callback's
+//!    after that. Nobody else touches it.
+//! 2. [`Lease`] counts what is in flight and waits for it before the slab can be reused or freed, on every way out:
+//!    the end, an error, a panic of the callback.
+//! 3. No more than [`DEPTH_MAX`] reads are in flight, half of what the completion queue holds, so that it never overflows.
+//! 4. Only reads enter a ring.
+
+use super::handle::Opened;
+use crate::device::{AlignedBuf, ReadRequest};
+use crate::{Error, Result};
+use io_uring::{IoUring, opcode, types};
+use rustix::io::Errno;
+use std::os::fd::AsRawFd;
+use std::sync::{Mutex, PoisonError};
+
+/// The ring's submission entries, and so the most reads in flight of one batch.
+const DEPTH_MAX: usize = 256;
+/// A ring keeps its slab for the next batch up to this size: 128 reads of 32 KiB.
+const SLAB_KEPT_BYTES: usize = 4 << 20;
+/// Rings kept for the next batches. More threads than that pay about 50 µs for a new ring.
+const RINGS_KEPT: usize = 16;
+
+#[derive(Default)]
+pub(super) struct RingPool {
+    idle: Mutex<Vec<Ring>>,
+}
+
+struct Ring {
+    uring: IoUring,
+    slab: AlignedBuf,
+}
+
+/// A ring taken out of the pool for one batch.
+struct Lease<'a> {
+    pool: &'a RingPool,
+    /// `None` only while it is dropped.
+    ring: Option<Ring>,
+    in_flight: usize,
+}
+
+/// What a slot is reading.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    request: usize,
+    filled: usize,
+}
+
+/// Whether this process may use io_uring: makes a ring and lets the kernel answer one entry.
+pub(super) fn probe() -> std::io::Result<()> {
+    let mut uring = new_uring(2)?;
+    let mut offered = io_uring::Probe::new();
+    uring.submitter().register_probe(&mut offered)?;
+    if !offered.is_supported(opcode::Read::CODE) {
+        return Err(Errno::OPNOTSUPP.into());
+    }
+    // SAFETY: an entry that does nothing refers to no memory.
+    unsafe { uring.submission().push(&opcode::Nop::new().build()) }.map_err(std::io::Error::other)?;
+    loop {
+        match uring.submit_and_wait(1) {
+            Ok(_) => break,
+            Err(e) if e.raw_os_error() == Some(Errno::INTR.raw_os_error()) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    uring.completion().next().map(|_| ()).ok_or_else(|| Errno::IO.into())
+}
+
+/// Completions are handled when the caller enters the kernel anyway, not by interrupting it; older kernels
+/// do not know the flag.
+fn new_uring(entries: u32) -> std::io::Result<IoUring> {
+    IoUring::builder().dontfork().setup_coop_taskrun().build(entries).or_else(|_| IoUring::new(entries))
+}
+
+impl RingPool {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads `requests`, none longer than `longest` bytes, with up to `depth` in flight.
+    pub(super) fn read_many(
+        &self,
+        file: &Opened,
+        requests: &[ReadRequest],
+        longest: usize,
+        depth: usize,
+        done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let depth = depth.min(DEPTH_MAX);
+        let mut lease = self.lease(file, depth * longest)?;
+        let fd = types::Fd(file.fd.as_raw_fd());
+        // All access to the slab during the batch goes through this pointer, so that no reference spans a slot
+        // that the kernel is filling.
+        let slab = lease.slab_pointer();
+        let mut slots = vec![Slot::default(); depth];
+        let mut free: Vec<usize> = (0..depth).rev().collect();
+        let mut again: Vec<usize> = Vec::new();
+        let mut completed: Vec<(usize, i32)> = Vec::with_capacity(depth);
+        let mut next = 0;
+        let mut failure: Option<Error> = None;
+        loop {
+            while next < requests.len() && failure.is_none() {
+                let Some(slot) = free.pop() else { break };
+                slots[slot] = Slot { request: next, filled: 0 };
+                again.push(slot);
+                next += 1;
+            }
+            for slot in again.drain(..) {
+                let Slot { request, filled } = slots[slot];
+                let request = requests[request];
+                // SAFETY: `slot < depth` and `filled <= request.bytes <= longest`, so the place is inside the slab of
+                // at least `depth * longest` bytes.
+                let place = unsafe { slab.add(slot * longest + filled) };
+                let rest = request.bytes - filled as u32;
+                let entry = opcode::Read::new(fd, place, rest)
+                    .offset(request.offset.saturating_add(filled as u64))
+                    .build()
+                    .user_data(slot as u64);
+                // SAFETY: the `rest` bytes at `place` stay inside the slot by the line above, live until the lease has
+                // reaped the read (invariant 2), and nothing else touches them till then (invariant 1). The
+                // descriptor is open as long as `file` is borrowed, which outlives the lease.
+                unsafe { lease.push(&entry) };
+            }
+            if lease.in_flight == 0 {
+                return failure.map_or(Ok(()), Err);
+            }
+            if let Err(source) = lease.wait_for_one() {
+                return Err(Error::Io { op: "wait for reads of", path: file.path.clone(), source });
+            }
+            lease.reap(|slot, outcome| completed.push((slot, outcome)));
+            for (slot, outcome) in completed.drain(..) {
+                if failure.is_some() {
+                    continue;
+                }
+                let request = requests[slots[slot].request];
+                let bytes = request.bytes as usize;
+                let advance = match usize::try_from(outcome) {
+                    Ok(read) if slots[slot].filled + read == bytes => read,
+                    Ok(read) => file.progress(read),
+                    Err(_) => match Errno::from_raw_os_error(-outcome) {
+                        Errno::INTR | Errno::AGAIN => {
+                            again.push(slot);
+                            continue;
+                        }
+                        errno => {
+                            failure = Some(file.read_failed(request.offset, bytes, errno));
+                            continue;
+                        }
+                    },
+                };
+                slots[slot].filled += advance;
+                if slots[slot].filled == bytes {
+                    // SAFETY: the slot lies inside the slab, was zeroed when the slab was made, and its read was
+                    // reaped, so until it is pushed again only this slice refers to it.
+                    let content = unsafe { std::slice::from_raw_parts(slab.add(slot * longest), bytes) };
+                    failure = done(slots[slot].request, content).err();
+                    free.push(slot);
+                } else if advance == 0 {
+                    failure = Some(file.past_end(request.offset, bytes));
+                } else {
+                    again.push(slot);
+                }
+            }
+            if failure.is_some() {
+                again.clear();
+            }
+        }
+    }
+
+    fn lease(&self, file: &Opened, slab_bytes: usize) -> Result<Lease<'_>> {
+        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut ring = match kept {
+            Some(ring) => ring,
+            None => Ring {
+                uring: new_uring(DEPTH_MAX as u32).map_err(|source| Error::Io {
+                    op: "make a ring to read",
+                    path: file.path.clone(),
+                    source,
+                })?,
+                slab: AlignedBuf::default(),
+            },
+        };
+        if ring.slab.len() < slab_bytes {
+            ring.slab = AlignedBuf::zeroed(slab_bytes);
+        }
+        Ok(Lease { pool: self, ring: Some(ring), in_flight: 0 })
+    }
+}
+
+impl Lease<'_> {
+    fn ring(&mut self) -> &mut Ring {
+        self.ring.as_mut().expect("the ring is taken only by drop")
+    }
+
+    fn slab_pointer(&mut self) -> *mut u8 {
+        self.ring().slab.as_mut_ptr()
+    }
+
+    /// Queues a read; the kernel sees it at the next wait.
+    ///
+    /// # Safety
+    /// The memory of `entry` must be writable and untouched until it is reaped, at the latest when the lease drops.
+    unsafe fn push(&mut self, entry: &io_uring::squeue::Entry) {
+        // SAFETY: the caller vouches for the entry's memory.
+        let pushed = unsafe { self.ring().uring.submission().push(entry) };
+        pushed.expect("no more reads are in flight than the queue has entries");
+        self.in_flight += 1;
+    }
+
+    /// Submits what was pushed, and waits until something has completed.
+    fn wait_for_one(&mut self) -> std::io::Result<()> {
+        loop {
+            match self.ring().uring.submit_and_wait(1) {
+                Ok(_) => return Ok(()),
+                Err(e) => match Errno::from_io_error(&e) {
+                    Some(Errno::INTR) => {}
+                    // The kernel wants completions reaped, or memory back, before it takes more.
+                    Some(Errno::BUSY | Errno::AGAIN) => {
+                        if !self.ring().uring.completion().is_empty() {
+                            return Ok(());
+                        }
+                        std::thread::yield_now();
+                    }
+                    _ => return Err(e),
+                },
+            }
+        }
+    }
+
+    /// Hands on what has completed, as (slot, bytes read or the negated error number).
+    fn reap(&mut self, mut each: impl FnMut(usize, i32)) {
+        let mut reaped = 0;
+        for entry in self.ring().uring.completion() {
+            each(entry.user_data() as usize, entry.result());
+            reaped += 1;
+        }
+        self.in_flight -= reaped;
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        while self.in_flight > 0 {
+            if self.wait_for_one().is_err() {
+                // The kernel may still write to the slab and will not say when it has finished: neither freeing it
+                // nor going on is sound.
+                std::process::abort();
+            }
+            self.reap(|_, _| ());
+        }
+        let Some(mut ring) = self.ring.take() else { return };
+        if ring.slab.len() > SLAB_KEPT_BYTES {
+            ring.slab = AlignedBuf::default();
+        }
+        let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < RINGS_KEPT {
+            idle.push(ring);
+        }
+    }
+}
+
+impl std::fmt::Debug for RingPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RingPool")
+    }
+}
