@@ -18,7 +18,7 @@ use crate::device::block::{self, BODY_BYTES, BlockOwner, Seal};
 use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile, ReadRequest};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -100,11 +100,13 @@ impl Files {
     pub fn open(&self, file_ref: &FileRef) -> Result<Arc<dyn DeviceFile>> {
         let name = data_name(file_ref.id);
         let file = match &self.shelf.pinned {
-            Some(pinned) => pinned.get(&file_ref.id).cloned().ok_or_else(|| missing(&name))?,
+            Some(pinned) => {
+                pinned.get(&file_ref.id).cloned().ok_or_else(|| missing(&self.path(file_ref.id)))?
+            }
             None => {
                 let access = if file_ref.is_in_place() { Access::Write } else { Access::Read };
                 match self.shelf.device.open(&name, access) {
-                    Err(Error::NotFound { .. }) => return Err(missing(&name)),
+                    Err(Error::NotFound { .. }) => return Err(missing(&self.path(file_ref.id))),
                     file => file?,
                 }
             }
@@ -112,7 +114,7 @@ impl Files {
         let bytes = file.len_bytes()?;
         if bytes < file_ref.bytes || !file_ref.is_in_place() && bytes != file_ref.bytes {
             return Err(Error::Corrupt {
-                path: name.into(),
+                path: self.path(file_ref.id),
                 at: bytes.min(file_ref.bytes),
                 what: "file length in bytes",
                 expected: file_ref.bytes.to_string(),
@@ -173,7 +175,7 @@ impl Files {
     /// `Corrupt` if a block, the length or the whole-file hash is wrong.
     pub fn read_blob(&self, file_ref: &FileRef) -> Result<Vec<u8>> {
         let file = self.open(file_ref)?;
-        let path = Path::new(file.name());
+        let path = &self.path(file_ref.id);
         let mut bytes = Vec::new();
         let mut expected = None;
         let hash = stream(&*file, file_ref.bytes, &mut |number, block| {
@@ -258,6 +260,11 @@ impl Files {
         }
     }
 
+    /// Where a file is, for messages.
+    pub fn path(&self, id: FileId) -> PathBuf {
+        self.shelf.device.path().join(data_name(id))
+    }
+
     fn writable(&self) -> Result<()> {
         if self.shelf.pinned.is_some() {
             return Err(Error::ReadOnly { path: self.shelf.device.path() });
@@ -320,8 +327,8 @@ fn corrupt(path: &Path, at: u64, what: &'static str, expected: String, found: St
     Error::Corrupt { path: path.to_path_buf(), at, what, expected, found }
 }
 
-fn missing(name: &str) -> Error {
-    corrupt(Path::new(name), 0, "committed file", "there".to_owned(), "missing".to_owned())
+fn missing(path: &Path) -> Error {
+    corrupt(path, 0, "committed file", "there".to_owned(), "missing".to_owned())
 }
 
 /// A full disk is the caller's to handle; every other failed write poisons.

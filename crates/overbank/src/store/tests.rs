@@ -303,3 +303,29 @@ fn a_failing_job_poisons_the_store() {
     let error = store.commit(b"p").unwrap_err();
     assert!(error.to_string().contains("merge of layers 3 and 4"), "{error}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_on_disk_is_a_store_like_any_other() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("summaries");
+    assert!(matches!(Store::open(&path, options()), Err(Error::NotFound { .. })));
+    let store = Store::create(&path, options()).unwrap();
+    store.attach("a", Blob::new(&[7; 300_000])).unwrap();
+    store.commit(b"p").unwrap();
+    assert!(matches!(Store::open(&path, options()), Err(Error::Locked { .. })));
+    let reader = Store::open_read_only(&path, options()).unwrap();
+    store.remove("a").unwrap();
+    store.commit(b"q").unwrap();
+    assert_eq!(Blob::load(&reader, "a").unwrap(), [7; 300_000], "the snapshot outlives the file's name");
+    drop(store);
+    let store = Store::open_or_create(&path, options()).unwrap();
+    assert_eq!((store.position(), store.summaries().len()), (b"q".to_vec(), 0));
+    assert!(store.verify().unwrap().is_whole());
+    let foreign = scratch.path().join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("mail.txt"), "dear").unwrap();
+    assert!(matches!(Store::open(&foreign, options()), Err(Error::NotAStore { .. })));
+    assert!(matches!(Store::create(&foreign, options()), Err(Error::NotAStore { .. })));
+    assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1, "nothing is left behind");
+}
