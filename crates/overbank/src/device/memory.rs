@@ -233,7 +233,7 @@ pub(super) fn past_the_end(name: &str, offset: u64, bytes: usize, len_bytes: usi
 pub(super) fn assert_aligned(offset: u64, bytes: usize) {
     let block = BLOCK_BYTES as u64;
     assert!(
-        offset % block == 0 && bytes as u64 % block == 0,
+        offset.is_multiple_of(block) && (bytes as u64).is_multiple_of(block),
         "offset {offset} and length {bytes} are whole blocks"
     );
 }

@@ -273,7 +273,7 @@ fn check_record(name: &str, record: &Record, stored: Option<&Record>, files: &Fi
         if !is_ours && !files.is_uncommitted(file.id) {
             return refuse("file", file.id.0.to_string(), "it is neither new nor this summary's own");
         }
-        if file.bytes % BLOCK_BYTES as u64 != 0 {
+        if !file.bytes.is_multiple_of(BLOCK_BYTES as u64) {
             return refuse("file length", file.bytes.to_string(), "files are whole blocks");
         }
     }

@@ -11,14 +11,14 @@
 //!    disk space comes back with the last of them.
 //! 3. A failed write or sync of a data file poisons the store: a sync that failed is never tried again.
 
-use super::format::{BLOB_HEADER_BYTES, BLOB_TAG, data_name};
+use super::format::{BLOB_HEADER_BYTES, BLOB_TAG, data_name, is_zero};
 use super::poison::Poison;
 use super::{FileId, FileRef};
 use crate::device::block::{self, BODY_BYTES, BlockOwner, Seal};
 use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile, ReadRequest};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -100,11 +100,13 @@ impl Files {
     pub fn open(&self, file_ref: &FileRef) -> Result<Arc<dyn DeviceFile>> {
         let name = data_name(file_ref.id);
         let file = match &self.shelf.pinned {
-            Some(pinned) => pinned.get(&file_ref.id).cloned().ok_or_else(|| missing(&name))?,
+            Some(pinned) => {
+                pinned.get(&file_ref.id).cloned().ok_or_else(|| missing(&self.path(file_ref.id)))?
+            }
             None => {
                 let access = if file_ref.is_in_place() { Access::Write } else { Access::Read };
                 match self.shelf.device.open(&name, access) {
-                    Err(Error::NotFound { .. }) => return Err(missing(&name)),
+                    Err(Error::NotFound { .. }) => return Err(missing(&self.path(file_ref.id))),
                     file => file?,
                 }
             }
@@ -112,7 +114,7 @@ impl Files {
         let bytes = file.len_bytes()?;
         if bytes < file_ref.bytes || !file_ref.is_in_place() && bytes != file_ref.bytes {
             return Err(Error::Corrupt {
-                path: name.into(),
+                path: self.path(file_ref.id),
                 at: bytes.min(file_ref.bytes),
                 what: "file length in bytes",
                 expected: file_ref.bytes.to_string(),
@@ -173,7 +175,7 @@ impl Files {
     /// `Corrupt` if a block, the length or the whole-file hash is wrong.
     pub fn read_blob(&self, file_ref: &FileRef) -> Result<Vec<u8>> {
         let file = self.open(file_ref)?;
-        let path = Path::new(file.name());
+        let path = &self.path(file_ref.id);
         let mut bytes = Vec::new();
         let mut expected = None;
         let hash = stream(&*file, file_ref.bytes, &mut |number, block| {
@@ -189,13 +191,11 @@ impl Files {
             }
             let left = expected.unwrap_or(0) - bytes.len();
             bytes.extend_from_slice(&body[..body.len().min(left)]);
-            match body.iter().skip(left).find(|&&byte| byte != 0) {
-                None => Ok(()),
-                Some(byte) => {
-                    let at = number * BLOCK_BYTES as u64;
-                    Err(corrupt(path, at, "padding", "0".to_owned(), byte.to_string()))
-                }
+            if is_zero(&body[body.len().min(left)..]) {
+                return Ok(());
             }
+            let (expected, found) = ("zeros".to_owned(), "other bytes".to_owned());
+            Err(corrupt(path, number * BLOCK_BYTES as u64, "padding", expected, found))
         })?;
         same_hash(path, file_ref, hash)?;
         Ok(bytes)
@@ -260,6 +260,11 @@ impl Files {
         }
     }
 
+    /// Where a file is, for messages.
+    pub fn path(&self, id: FileId) -> PathBuf {
+        self.shelf.device.path().join(data_name(id))
+    }
+
     fn writable(&self) -> Result<()> {
         if self.shelf.pinned.is_some() {
             return Err(Error::ReadOnly { path: self.shelf.device.path() });
@@ -322,8 +327,8 @@ fn corrupt(path: &Path, at: u64, what: &'static str, expected: String, found: St
     Error::Corrupt { path: path.to_path_buf(), at, what, expected, found }
 }
 
-fn missing(name: &str) -> Error {
-    corrupt(Path::new(name), 0, "committed file", "there".to_owned(), "missing".to_owned())
+fn missing(path: &Path) -> Error {
+    corrupt(path, 0, "committed file", "there".to_owned(), "missing".to_owned())
 }
 
 /// A full disk is the caller's to handle; every other failed write poisons.

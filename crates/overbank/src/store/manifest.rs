@@ -20,7 +20,7 @@ use super::format::{CHUNK_BYTES, Chunk, MANIFEST_TAG, ManifestRecord};
 use crate::device::block::{self, BlockOwner, Seal};
 use crate::device::{BLOCK_BYTES, DeviceFile};
 use crate::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Both copies of a chunk.
 const PAIR_BYTES: usize = 2 * BLOCK_BYTES;
@@ -61,8 +61,8 @@ pub(super) fn encode(record: &ManifestRecord, owner: BlockOwner, at: u64) -> Vec
 /// # Errors
 /// `Corrupt` if the snapshot is not whole, a record is damaged with a later one behind it, or a record contradicts
 /// its place.
-pub(super) fn read(file: &dyn DeviceFile, owner: BlockOwner, epoch: u64) -> Result<Log> {
-    let mut chunks = Chunks { file, owner, file_bytes: file.len_bytes()?, pair: vec![0; PAIR_BYTES] };
+pub(super) fn read(file: &dyn DeviceFile, owner: BlockOwner, epoch: u64, path: &Path) -> Result<Log> {
+    let mut chunks = Chunks { file, path, owner, file_bytes: file.len_bytes()?, pair: vec![0; PAIR_BYTES] };
     let mut log =
         Log { records: Vec::new(), valid_bytes: 0, snapshot_bytes: 0, file_bytes: chunks.file_bytes };
     while log.valid_bytes < log.file_bytes {
@@ -71,7 +71,7 @@ pub(super) fn read(file: &dyn DeviceFile, owner: BlockOwner, epoch: u64) -> Resu
             chunks.no_later_commit(log.valid_bytes, commit)?;
             break;
         };
-        let record = ManifestRecord::decode(&payload, Path::new(file.name()), log.valid_bytes)?;
+        let record = ManifestRecord::decode(&payload, path, log.valid_bytes)?;
         let is_first = log.records.is_empty();
         let in_place = record.epoch == epoch
             && record.is_snapshot == is_first
@@ -114,6 +114,7 @@ pub(super) fn verify(
 
 struct Chunks<'a> {
     file: &'a dyn DeviceFile,
+    path: &'a Path,
     owner: BlockOwner,
     file_bytes: u64,
     pair: Vec<u8>,
@@ -173,6 +174,6 @@ impl Chunks<'_> {
     }
 
     fn corrupt(&self, at: u64, what: &'static str, expected: String, found: String) -> Error {
-        Error::Corrupt { path: PathBuf::from(self.file.name()), at, what, expected, found }
+        Error::Corrupt { path: self.path.to_path_buf(), at, what, expected, found }
     }
 }

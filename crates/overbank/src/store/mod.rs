@@ -87,7 +87,6 @@ pub struct Store {
     hasher: KeyHasher,
     store_id: u128,
     state: Mutex<State>,
-    // Dropped in this order: no job may still run when the lock is given back.
     workers: Workers,
     _lock: Option<Box<dyn LockGuard>>,
 }
@@ -255,6 +254,14 @@ impl Store {
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic in a participant's own code cannot leave the state half-changed: it changes after the last call out.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // No job and no handle that outlives the store may write once the lock is given back.
+        self.workers.finish();
+        self.poison.set("the store was closed".to_owned());
     }
 }
 

@@ -11,6 +11,8 @@ use super::commit::{remove_file, write_manifest};
 use super::format::{self, NamedFile, Superblock};
 use super::poison::Poison;
 use super::{Budget, FileId, Files, State, Store, StoreOptions, Workers, manifest};
+#[cfg(target_os = "linux")]
+use crate::device::FileDevice;
 use crate::device::block::BlockOwner;
 use crate::device::{Access, Device, DeviceFile, LockGuard};
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
@@ -21,6 +23,41 @@ use std::sync::{Arc, Mutex};
 /// How often a read-only open starts again when a writer commits under it. Each try loses only to a whole rotation or
 /// removal in between, so a handful would do.
 const SNAPSHOT_TRIES: usize = 32;
+
+#[cfg(target_os = "linux")]
+impl Store {
+    /// Creates a store in the directory `path`, which is empty or not there yet.
+    ///
+    /// # Errors
+    /// As [`Store::create_on`].
+    pub fn create(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
+        Store::create_on(Arc::new(FileDevice::open_or_create(path, options.file)?), options)
+    }
+
+    /// Opens the store in the directory `path` for writing, at its last commit.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such directory; else as [`Store::open_on`].
+    pub fn open(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
+        Store::open_on(Arc::new(FileDevice::open(path, options.file)?), options)
+    }
+
+    /// Opens the store in the directory `path`, or creates it.
+    ///
+    /// # Errors
+    /// As [`Store::open`] and [`Store::create`].
+    pub fn open_or_create(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
+        Store::open_or_create_on(Arc::new(FileDevice::open_or_create(path, options.file)?), options)
+    }
+
+    /// Opens a snapshot of the store in the directory `path`, beside a writer if there is one; writes nothing.
+    ///
+    /// # Errors
+    /// As [`Store::open_read_only_on`].
+    pub fn open_read_only(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
+        Store::open_read_only_on(Arc::new(FileDevice::open(path, options.file)?), options)
+    }
+}
 
 impl Store {
     /// Creates a store in an empty directory.
@@ -66,7 +103,8 @@ impl Store {
         let superblock = Superblock::read(&*device)?;
         device.open(format::SUPERBLOCK_NAME, Access::Write)?.sync()?;
         let file = open_manifest(&*device, &superblock, Access::Write)?;
-        let log = manifest::read(&*file, owner(&superblock), superblock.epoch)?;
+        let path = device.path().join(file.name());
+        let log = manifest::read(&*file, owner(&superblock), superblock.epoch, &path)?;
         if log.valid_bytes < log.file_bytes {
             file.set_len(log.valid_bytes)?;
         }
@@ -110,7 +148,8 @@ impl Store {
         let superblock = Superblock::read(&*device)?;
         check_options(&superblock, options)?;
         let file = open_manifest(&*device, &superblock, Access::Read)?;
-        let log = manifest::read(&*file, owner(&superblock), superblock.epoch)?;
+        let path = device.path().join(file.name());
+        let log = manifest::read(&*file, owner(&superblock), superblock.epoch, &path)?;
         let open_log =
             OpenLog { manifest: file, log_bytes: log.valid_bytes, snapshot_bytes: log.snapshot_bytes };
         let catalog = Catalog::replay(log.records);
@@ -182,7 +221,7 @@ fn open_manifest(
 ) -> Result<Arc<dyn DeviceFile>> {
     let name = format::manifest_name(superblock.manifest);
     match device.open(&name, access) {
-        Err(Error::NotFound { .. }) => Err(missing(&name)),
+        Err(Error::NotFound { .. }) => Err(missing(device, &name)),
         file => file,
     }
 }
@@ -242,7 +281,7 @@ fn remove_orphans(
     for id in needed {
         let name = format::data_name(id);
         if names.binary_search(&name).is_err() {
-            return Err(missing(&name));
+            return Err(missing(device, &name));
         }
     }
     device.sync_directory()?;
@@ -254,9 +293,9 @@ fn pin(device: &dyn Device, catalog: &Catalog) -> Result<BTreeMap<FileId, Arc<dy
     catalog.files().map(|f| Ok((f.id, device.open(&format::data_name(f.id), Access::Read)?))).collect()
 }
 
-fn missing(name: &str) -> Error {
+fn missing(device: &dyn Device, name: &str) -> Error {
     Error::Corrupt {
-        path: Path::new(name).to_path_buf(),
+        path: device.path().join(name),
         at: 0,
         what: "committed file",
         expected: "there".to_owned(),

@@ -1,5 +1,7 @@
 //! How a store is created or opened.
 
+#[cfg(target_os = "linux")]
+use crate::device::FileOptions;
 use crate::{HashKind, Seed};
 
 /// Options of [`Store::create`](super::Store::create_on) and [`Store::open`](super::Store::open_on).
@@ -17,6 +19,8 @@ pub struct StoreOptions {
     pub(super) threads: usize,
     pub(super) manifest_bytes: u64,
     pub(super) reserve_bytes: u64,
+    #[cfg(target_os = "linux")]
+    pub(super) file: FileOptions,
 }
 
 impl Default for StoreOptions {
@@ -30,6 +34,8 @@ impl Default for StoreOptions {
             manifest_bytes: 1 << 20,
             // The longest position, mirrored, is 128 KiB; the rest holds the record around it and the first new files.
             reserve_bytes: 256 << 10,
+            #[cfg(target_os = "linux")]
+            file: FileOptions::new(),
         }
     }
 }
@@ -74,6 +80,13 @@ impl StoreOptions {
     /// whole blocks.
     pub fn reserve_bytes(mut self, bytes: u64) -> Self {
         self.reserve_bytes = bytes;
+        self
+    }
+
+    /// How the store's directory does its I/O, where it is a path.
+    #[cfg(target_os = "linux")]
+    pub fn file(mut self, file: FileOptions) -> Self {
+        self.file = file;
         self
     }
 }

@@ -37,7 +37,7 @@ impl Superblock {
     /// # Errors
     /// `NotAStore` without the file, `UnsupportedVersion`, or `Corrupt` if no slot holds.
     pub(super) fn read(device: &dyn Device) -> Result<Superblock> {
-        let path = Path::new(SUPERBLOCK_NAME);
+        let path = &device.path().join(SUPERBLOCK_NAME);
         let slots = read_slots(device)?;
         let mut newest: Option<Superblock> = None;
         let mut failure = None;
@@ -55,7 +55,7 @@ impl Superblock {
 
     /// Verifies every slot; calls `damaged(offset, error)` for those that fail.
     pub(super) fn verify(device: &dyn Device, damaged: &mut dyn FnMut(u64, Error)) -> Result<u64> {
-        let path = Path::new(SUPERBLOCK_NAME);
+        let path = &device.path().join(SUPERBLOCK_NAME);
         for (number, slot) in read_slots(device)?.chunks_exact(BLOCK_BYTES).enumerate() {
             if let Err(error) = slot_seal(slot, number as u64, path) {
                 damaged((number * BLOCK_BYTES) as u64, error);
@@ -91,7 +91,7 @@ fn read_slots(device: &dyn Device) -> Result<Vec<u8>> {
     };
     let bytes = file.len_bytes()?;
     if bytes < SUPERBLOCK_BYTES as u64 {
-        return Err(short(PathBuf::from(SUPERBLOCK_NAME), bytes));
+        return Err(short(device.path().join(SUPERBLOCK_NAME), bytes));
     }
     let mut slots = vec![0; SUPERBLOCK_BYTES];
     file.read(0, &mut slots)?;

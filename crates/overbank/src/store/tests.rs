@@ -261,3 +261,71 @@ fn names_and_records_are_checked() {
     store.commit(&[0; 65536]).unwrap();
     assert!(store.files().discard(FileId(2)).is_err(), "a committed file is not discarded");
 }
+
+#[test]
+fn a_handle_that_outlives_the_store_writes_nothing() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), options()).unwrap();
+    let files = store.files().clone();
+    let (_, file) = files.create().unwrap();
+    drop(store);
+    let _next_writer = Store::open_on(device, options()).unwrap();
+    assert!(matches!(file.write(0, &[0; BLOCK_BYTES]), Err(Error::Poisoned { .. })));
+    assert!(matches!(files.create(), Err(Error::Poisoned { .. })));
+}
+
+#[test]
+fn snapshots_opened_while_a_writer_commits_are_never_mixed() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), options().manifest_bytes(48 << 10)).unwrap();
+    let blob = Blob::new(b"0");
+    store.attach("a", blob.clone()).unwrap();
+    store.commit(b"0").unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for i in 1..400 {
+                let text = i.to_string().into_bytes();
+                blob.lock().unwrap().bytes.clone_from(&text);
+                store.commit(&text).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            let reader = Store::open_read_only_on(device.clone(), options()).unwrap();
+            assert_eq!(Blob::load(&reader, "a").unwrap(), reader.position());
+        }
+    });
+}
+
+#[test]
+fn a_failing_job_poisons_the_store() {
+    let store = Store::create_on(Arc::new(MemoryDevice::new()), options().threads(1)).unwrap();
+    assert!(store.workers().spawn(|| panic!("merge of layers 3 and 4")).wait().is_err());
+    let error = store.commit(b"p").unwrap_err();
+    assert!(error.to_string().contains("merge of layers 3 and 4"), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_on_disk_is_a_store_like_any_other() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("summaries");
+    assert!(matches!(Store::open(&path, options()), Err(Error::NotFound { .. })));
+    let store = Store::create(&path, options()).unwrap();
+    store.attach("a", Blob::new(&[7; 300_000])).unwrap();
+    store.commit(b"p").unwrap();
+    assert!(matches!(Store::open(&path, options()), Err(Error::Locked { .. })));
+    let reader = Store::open_read_only(&path, options()).unwrap();
+    store.remove("a").unwrap();
+    store.commit(b"q").unwrap();
+    assert_eq!(Blob::load(&reader, "a").unwrap(), [7; 300_000], "the snapshot outlives the file's name");
+    drop(store);
+    let store = Store::open_or_create(&path, options()).unwrap();
+    assert_eq!((store.position(), store.summaries().len()), (b"q".to_vec(), 0));
+    assert!(store.verify().unwrap().is_whole());
+    let foreign = scratch.path().join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("mail.txt"), "dear").unwrap();
+    assert!(matches!(Store::open(&foreign, options()), Err(Error::NotAStore { .. })));
+    assert!(matches!(Store::create(&foreign, options()), Err(Error::NotAStore { .. })));
+    assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1, "nothing is left behind");
+}

@@ -6,7 +6,6 @@ use super::{FileRef, Store, manifest};
 use crate::device::block;
 use crate::{Error, Result};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 /// A place where stored bytes are not what was written.
@@ -92,7 +91,7 @@ impl Store {
 
     fn verify_file(&self, file_ref: &FileRef, live: Option<Vec<Range<u64>>>, report: &mut VerifyReport) {
         let name = format::data_name(file_ref.id);
-        let path = Path::new(&name);
+        let path = &self.files.path(file_ref.id);
         let owner = self.files.owner(file_ref.id);
         let file = match self.files.open(file_ref) {
             Ok(file) => file,

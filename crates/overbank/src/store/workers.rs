@@ -140,14 +140,21 @@ impl Queue {
     }
 }
 
-impl Drop for Workers {
-    fn drop(&mut self) {
+impl Workers {
+    /// Waits for all jobs and ends the threads.
+    pub(super) fn finish(&mut self) {
         lock(&self.queue.state).closed = true;
         self.queue.changed.notify_all();
         for thread in self.threads.drain(..) {
             // Jobs catch their own panics, so a thread has nothing to report here.
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 
