@@ -223,8 +223,8 @@ impl FormatName {
             _ => Ok(match self {
                 Self::Auto => Format::Auto,
                 Self::Lines => Format::Lines,
-                Self::Delimited => Format::Delimited { delimiter: Delimiter::Byte(delimiter.unwrap_or(b'\t')) },
-                Self::Whitespace => Format::Delimited { delimiter: Delimiter::Whitespace },
+                Self::Delimited => Format::Delimited(Delimiter::Byte(delimiter.unwrap_or(b'\t'))),
+                Self::Whitespace => Format::Delimited(Delimiter::Whitespace),
                 Self::Csv => Format::Csv { delimiter: delimiter.unwrap_or(b','), header },
                 Self::Jsonl => Format::JsonLines,
                 Self::Parquet => Format::Parquet,

@@ -7,6 +7,7 @@ mod interrupt;
 mod page;
 mod picture;
 mod progress;
+mod run_state;
 mod units;
 
 use arguments::{Arguments, Command};

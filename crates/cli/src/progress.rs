@@ -19,11 +19,11 @@ impl Progress {
         let (bar, template) = match total_bytes {
             Some(total) => (
                 ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(8)),
-                "{bar:24} {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {msg}  {eta} left",
+                "{bar:24} {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left",
             ),
             None => (
                 ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8)),
-                "{spinner} {binary_bytes}  {binary_bytes_per_sec}  {msg}  {elapsed}",
+                "{spinner} {binary_bytes}  {binary_bytes_per_sec}  {elapsed}",
             ),
         };
         bar.set_style(ProgressStyle::with_template(template).expect("the templates above are well formed"));
@@ -31,11 +31,10 @@ impl Progress {
         Self { bar }
     }
 
-    /// Reports the bytes consumed and the rows counted so far.
-    pub(crate) fn update(&self, bytes: u64, rows: u64) {
+    /// Reports the bytes consumed so far.
+    pub(crate) fn update(&self, bytes: u64) {
         if !self.bar.is_hidden() {
             self.bar.set_position(bytes);
-            self.bar.set_message(format!("{} rows", crate::units::count(rows)));
         }
     }
 }

@@ -1,1 +1,62 @@
 //! Readers of streams: bytes of files and pipes in, batches of hashed keys out.
+//!
+//! ```text
+//! paths, patterns, stdin                         any number of threads
+//!   │                                              ┌──▶ Parser::parse ──▶ Batch ─┐
+//!   └─▶ Reader: open, decompress, cut ──▶ Chunk ───┼──▶ Parser::parse ──▶ Batch ─┼─▶ in order of Chunk::sequence
+//!         (one thread)                             └──▶ Parser::parse ──▶ Batch ─┘
+//! ```
+//!
+//! 1. Chunks, their order, their rows and their positions depend on inputs and options only, not on threads or time.
+//! 2. Every byte of an input is in exactly one chunk; a row is in exactly one batch, or counted as skipped.
+//! 3. [`Reader::resume`] from the [`Position`] of a chunk gives what followed that chunk.
+//! 4. Memory is bounded by [`Options`], whatever the input holds.
+//!
+//! ```
+//! use keyhash::{HashKind, KeyHasher, Seed};
+//! use overbank_ingest::{Batch, Options, Parser, Reader};
+//!
+//! # let file = tempfile::NamedTempFile::new()?;
+//! # std::fs::write(file.path(), "GET /\nGET /about\nGET /\n")?;
+//! # let path = file.path();
+//! let mut options = Options::new([path]);
+//! options.format = "fields".parse()?;
+//! options.keys = vec!["2".into()];
+//! let mut reader = Reader::open(options.clone())?;
+//! let parser = Parser::new(&options, KeyHasher::new(HashKind::Xxh3, Seed(1)));
+//! let mut batch = Batch::new();
+//! while let Some(chunk) = reader.next_chunk()? {
+//!     parser.parse(chunk, &mut batch)?;
+//!     assert_eq!(batch.keys().collect::<Vec<_>>(), [&b"/"[..], b"/about", b"/"]);
+//!     assert_eq!(batch.hashes()[0], batch.hashes()[2]);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod batch;
+mod boundary;
+mod chunk;
+mod csv;
+mod delimited;
+mod error;
+mod inputs;
+mod json;
+mod key;
+mod layout;
+mod options;
+mod parquet;
+mod parser;
+mod position;
+mod reader;
+mod stream;
+mod text;
+
+pub use batch::{BadRow, Batch};
+pub use chunk::Chunk;
+pub use error::{Error, Result};
+pub use key::join_key;
+pub use options::{Delimiter, Format, Options};
+pub use parser::Parser;
+pub use position::Position;
+pub use reader::{Progress, Reader};

@@ -140,4 +140,11 @@ pub enum Error {
         /// The first failure.
         why: String,
     },
+
+    /// A store that was opened read-only was asked to write.
+    #[error("{} is open read-only and cannot be changed; open it for writing", path.display())]
+    ReadOnly {
+        /// The store's directory.
+        path: PathBuf,
+    },
 }

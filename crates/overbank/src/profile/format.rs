@@ -1,11 +1,11 @@
 //! The bytes of a profile in a store: totals inline in the manifest, each sketch in a file of its own.
 //!
 //! ```text
-//! byte 0       4       5        8        16       24       32       40       48          56
-//!      ┌───────┬───────┬────────┬────────┬────────┬────────┬────────┬────────┬───────────┐
-//!      │version│measure│ zero   │ rows   │skipped │ bytes  │ weight │ memory │ key bytes │
-//!      │ u32   │ u8    │ 3 B    │ u64    │ u64    │ u64    │ u64    │ u64    │ max u64   │
-//!      └───────┴───────┴────────┴────────┴────────┴────────┴────────┴────────┴───────────┘
+//! byte 0       4       8        16       24       32       40       48
+//!      ┌───────┬───────┬────────┬────────┬────────┬────────┬────────┐
+//!      │version│measure│ rows   │skipped │ bytes  │ weight │ memory │
+//!      │ u32   │ u32   │ u64    │ u64    │ u64    │ u64    │ u64    │
+//!      └───────┴───────┴────────┴────────┴────────┴────────┴────────┘
 //! files: distinct (HyperLogLog) │ counts (count-min) │ values (DDSketch) │ heavy (32 × length u64, space-saving)
 //! ```
 //! Little-endian. The manifest's checksum covers the totals; each file has its own.
@@ -16,14 +16,13 @@ use std::path::PathBuf;
 
 /// The version of everything here.
 pub(super) const VERSION: u16 = 1;
-const STATE_BYTES: usize = 56;
+const STATE_BYTES: usize = 48;
 
 /// What the manifest keeps inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Inline {
     pub(super) totals: Totals,
     pub(super) memory_bytes: u64,
-    pub(super) key_bytes_max: u64,
 }
 
 impl Inline {
@@ -36,9 +35,7 @@ impl Inline {
         bytes.extend(u32::from(VERSION).to_le_bytes());
         bytes.extend(measure.to_le_bytes());
         let totals = &self.totals;
-        for field in
-            [totals.rows, totals.skipped, totals.bytes, totals.weight, self.memory_bytes, self.key_bytes_max]
-        {
+        for field in [totals.rows, totals.skipped, totals.bytes, totals.weight, self.memory_bytes] {
             bytes.extend(field.to_le_bytes());
         }
         bytes
@@ -66,7 +63,7 @@ impl Inline {
             _ => return Err(corrupt(4, "the measure", "0 or 1", measure)),
         };
         let totals = Totals { measure, rows: word(), skipped: word(), bytes: word(), weight: word() };
-        Ok(Self { totals, memory_bytes: word(), key_bytes_max: word() })
+        Ok(Self { totals, memory_bytes: word() })
     }
 }
 
@@ -118,7 +115,7 @@ mod tests {
         fn totals_come_back(rows: u64, skipped: u64, bytes: u64, weight: u64, memory_bytes: u64, value: bool) {
             let measure = if value { Measure::Value } else { Measure::KeyLength };
             let totals = Totals { measure, rows, skipped, bytes, weight };
-            let inline = Inline { totals, memory_bytes, key_bytes_max: 7 };
+            let inline = Inline { totals, memory_bytes };
             prop_assert_eq!(Inline::from_bytes(&inline.to_bytes()).unwrap(), inline);
         }
 
@@ -141,7 +138,7 @@ mod tests {
     #[test]
     fn another_version_and_another_measure_are_errors() {
         let totals = Totals::default();
-        let bytes = Inline { totals, memory_bytes: 1, key_bytes_max: 2 }.to_bytes();
+        let bytes = Inline { totals, memory_bytes: 1 }.to_bytes();
         let with = |at: usize, value: u8| {
             let mut bytes = bytes.clone();
             bytes[at] = value;

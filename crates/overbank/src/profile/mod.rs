@@ -26,6 +26,7 @@ pub mod pipeline;
 mod format;
 mod plan;
 mod report;
+mod saved;
 
 pub use pipeline::Rows;
 pub use plan::{LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS};
@@ -92,6 +93,9 @@ pub struct Profile {
     counts: CountMin<u32>,
     heavy: Vec<SpaceSaving>,
     values: DdSketch,
+    /// The totals of the commit under way, and of the last one: equal totals mean that nothing has come since.
+    prepared: Option<Totals>,
+    committed: Option<Totals>,
 }
 
 /// What is counted exactly.
@@ -128,7 +132,24 @@ impl Profile {
             counts: CountMin::with_bytes(plan.count_bytes, COUNT_DEPTH, SHARDS, hash_id)?,
             heavy: heavy.collect::<Result<_>>()?,
             values: empty_values(),
+            prepared: None,
+            committed: None,
         })
+    }
+
+    /// The rows counted so far.
+    pub fn rows(&self) -> u64 {
+        self.totals.rows
+    }
+
+    /// What the quantiles are of.
+    pub fn measure(&self) -> Measure {
+        self.totals.measure
+    }
+
+    /// The budget that this profile was made for, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.plan.memory_bytes
     }
 
     /// Counts the chunks that `next` yields, with `threads` threads, until it yields `None`.

@@ -79,4 +79,9 @@ impl Plan {
     pub fn row_bytes_max(&self, threads: usize) -> usize {
         (self.memory_bytes / 8 / (threads as u64 + 1)).clamp(64 << 10, 64 << 20) as usize
     }
+
+    /// The largest window that a zstd frame may ask for: 8 MiB is what levels up to 19 use.
+    pub fn window_bytes_max(&self) -> usize {
+        (self.memory_bytes / 8).clamp(8 << 20, 128 << 20) as usize
+    }
 }

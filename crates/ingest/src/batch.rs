@@ -1,0 +1,177 @@
+//! A batch: the keys of one chunk with their hashes, weights and values, in the chunk's order.
+
+use crate::chunk::Chunk;
+use keyhash::{KeyHash, KeyHasher};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A row that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    /// The input that it stands in.
+    pub input: Arc<Path>,
+    /// Its line number from 1 (row number for Parquet); a quoted field may run over more lines.
+    pub line: u64,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// The rows of one chunk. It is meant to be used again: parsing the next chunk into it allocates nothing once it
+/// has grown to the usual size, and gives the last chunk's buffer back to its reader.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub(crate) chunk: Option<Chunk>,
+    pub(crate) arena: Vec<u8>,
+    pub(crate) keys: Vec<Span>,
+    pub(crate) hashes: Vec<KeyHash>,
+    pub(crate) weights: Vec<u64>,
+    pub(crate) values: Vec<f64>,
+    pub(crate) weighted: bool,
+    pub(crate) valued: bool,
+    pub(crate) skipped: u64,
+    pub(crate) bad_rows: Vec<BadRow>,
+    /// The fields of the row at hand, by slot.
+    pub(crate) fields: Vec<Span>,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// How many decompressed bytes of input they came from (0 for Parquet: see [`Batch::key_bytes`]).
+    pub fn bytes(&self) -> u64 {
+        self.chunk.as_ref().map_or(0, |chunk| chunk.consumed)
+    }
+
+    /// The chunk that the rows came from: its sequence number, input and position.
+    ///
+    /// # Panics
+    /// Before the first [`crate::Parser::parse`] into this batch, and after one that failed.
+    pub fn chunk(&self) -> &Chunk {
+        self.chunk.as_ref().expect("a batch has a chunk once it was parsed into")
+    }
+
+    /// The key of row `i`: the field's bytes, or [`crate::join_key`] of several fields.
+    ///
+    /// # Panics
+    /// If `i` is not below [`Batch::rows`].
+    #[inline]
+    pub fn key(&self, i: usize) -> &[u8] {
+        resolve(self.keys[i], self.text(), &self.arena)
+    }
+
+    /// The length in bytes of the key of row `i`.
+    ///
+    /// # Panics
+    /// If `i` is not below [`Batch::rows`].
+    #[inline]
+    pub fn key_len(&self, i: usize) -> usize {
+        self.keys[i].len as usize
+    }
+
+    /// All keys, in order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let text = self.text();
+        self.keys.iter().map(move |&span| resolve(span, text, &self.arena))
+    }
+
+    /// The sum of the keys' lengths.
+    pub fn key_bytes(&self) -> u64 {
+        self.keys.iter().map(|span| u64::from(span.len)).sum()
+    }
+
+    /// The keys' hashes, in order.
+    pub fn hashes(&self) -> &[KeyHash] {
+        &self.hashes
+    }
+
+    /// The rows' weights, where a weight field was asked for.
+    pub fn weights(&self) -> Option<&[u64]> {
+        self.weighted.then_some(&self.weights)
+    }
+
+    /// The rows' values, where a value field was asked for.
+    pub fn values(&self) -> Option<&[f64]> {
+        self.valued.then_some(&self.values)
+    }
+
+    /// How many rows were skipped because they are malformed.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// The first few of the skipped rows.
+    pub fn bad_rows(&self) -> &[BadRow] {
+        &self.bad_rows
+    }
+
+    pub(crate) fn reset(&mut self, weighted: bool, valued: bool) {
+        self.chunk = None;
+        self.arena.clear();
+        self.keys.clear();
+        self.hashes.clear();
+        self.weights.clear();
+        self.values.clear();
+        (self.weighted, self.valued, self.skipped) = (weighted, valued, 0);
+        self.bad_rows.clear();
+    }
+
+    pub(crate) fn hash_keys(&mut self, hasher: &KeyHasher) {
+        let (text, arena) = (self.chunk.as_ref().map_or(&[][..], Chunk::text), &self.arena);
+        self.hashes.extend(self.keys.iter().map(|&span| hasher.hash(resolve(span, text, arena))));
+    }
+
+    fn text(&self) -> &[u8] {
+        self.chunk.as_ref().map_or(&[], Chunk::text)
+    }
+}
+
+/// Where bytes lie: in the chunk's text, or with the top bit of `start` set, in the batch's arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    start: u32,
+    len: u32,
+}
+
+const IN_ARENA: u32 = 1 << 31;
+
+impl Span {
+    /// A field that the row at hand does not have.
+    pub(crate) const MISSING: Span = Span { start: u32::MAX, len: u32::MAX };
+
+    /// `start` and `len` are below 2^31: chunks are at most [`crate::Options::record_bytes_max`].
+    #[inline]
+    pub(crate) fn text(start: usize, len: usize) -> Span {
+        Span { start: start as u32, len: len as u32 }
+    }
+
+    /// Where in the arena it lies, if there.
+    pub(crate) fn arena_range(self) -> Option<std::ops::Range<usize>> {
+        let start = (self.start & !IN_ARENA) as usize;
+        (self.start & IN_ARENA != 0).then_some(start..start + self.len as usize)
+    }
+
+    /// The bytes of `arena` from `start` on; `None` where the arena has outgrown 31 bits.
+    #[inline]
+    pub(crate) fn arena_from(start: usize, arena: &[u8]) -> Option<Span> {
+        let len = arena.len() - start;
+        (arena.len() < IN_ARENA as usize).then_some(Span { start: start as u32 | IN_ARENA, len: len as u32 })
+    }
+}
+
+#[inline]
+pub(crate) fn resolve<'a>(span: Span, text: &'a [u8], arena: &'a [u8]) -> &'a [u8] {
+    let (bytes, start) = if span.start & IN_ARENA == 0 {
+        (text, span.start as usize)
+    } else {
+        (arena, (span.start & !IN_ARENA) as usize)
+    };
+    &bytes[start..start + span.len as usize]
+}

@@ -1,0 +1,139 @@
+//! A chunk: whole records cut from one input, on their way from the reader to a parser.
+
+use crate::layout::Layout;
+use crate::position::Position;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Whole records cut from one input. Dropping it gives its buffer back to the reader.
+#[derive(Debug)]
+pub struct Chunk {
+    pub(crate) sequence: u64,
+    pub(crate) input: Arc<Path>,
+    pub(crate) input_index: usize,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) line: u64,
+    pub(crate) body: Body,
+    /// How many decompressed bytes of the input the chunk stands for.
+    pub(crate) consumed: u64,
+    pub(crate) position: Position,
+}
+
+impl Chunk {
+    /// The chunk's number in the stream, from 0. Batches put in this order are the same for any number of parsers.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The input's path; `-` for stdin.
+    pub fn input(&self) -> &Path {
+        &self.input
+    }
+
+    /// The input's number among the expanded inputs, from 0.
+    pub fn input_index(&self) -> usize {
+        self.input_index
+    }
+
+    /// The number of the chunk's first line in its input, from 1 (row number for Parquet).
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Where the stream stands after this chunk.
+    pub fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// The chunk's records as they stand in the (decompressed) input; empty for Parquet.
+    #[inline]
+    pub fn text(&self) -> &[u8] {
+        match &self.body {
+            Body::Text(buffer) => buffer.filled(),
+            Body::TooLong { .. } | Body::Rows(_) => &[],
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// Records as text.
+    Text(Buffer),
+    /// One record that was longer than the limit, and was skipped.
+    TooLong { limit_bytes: usize },
+    /// Rows of a Parquet file, by number in the file.
+    Rows(Range<u64>),
+}
+
+/// Bytes that go back to their pool when dropped. The vector is initialised to its length, of which `filled` bytes
+/// are meant: reading into it then costs no zeroing.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    filled: usize,
+    pool: Arc<Pool>,
+}
+
+impl Buffer {
+    pub(crate) fn filled(&self) -> &[u8] {
+        &self.bytes[..self.filled]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.filled
+    }
+
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.filled = self.filled.min(len);
+    }
+
+    /// The unused part, at least `self.len()..target` of it.
+    pub(crate) fn spare(&mut self, target: usize) -> &mut [u8] {
+        if self.bytes.len() < target {
+            self.bytes.resize(target, 0);
+        }
+        &mut self.bytes[self.filled..target]
+    }
+
+    pub(crate) fn advance(&mut self, count: usize) {
+        self.filled = (self.filled + count).min(self.bytes.len());
+    }
+
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        let target = self.filled + bytes.len();
+        self.spare(target).copy_from_slice(bytes);
+        self.filled = target;
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.pool.give(std::mem::take(&mut self.bytes));
+    }
+}
+
+/// Buffers that wait for their next use: at most as many as were in flight at once, none that a long record has
+/// grown past twice the usual size.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    buffers: Mutex<Vec<Vec<u8>>>,
+    buffer_bytes: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(buffer_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { buffers: Mutex::new(Vec::new()), buffer_bytes })
+    }
+
+    pub(crate) fn take(self: &Arc<Self>) -> Buffer {
+        let bytes = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        Buffer { bytes, filled: 0, pool: Arc::clone(self) }
+    }
+
+    fn give(&self, bytes: Vec<u8>) {
+        if bytes.capacity() > 0 && bytes.capacity() <= 2 * self.buffer_bytes {
+            self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+        }
+    }
+}

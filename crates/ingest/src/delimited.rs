@@ -1,0 +1,58 @@
+//! Lines of fields without quoting.
+
+use crate::Result;
+use crate::layout::Columns;
+use crate::parser::{Rows, trimmed};
+use crate::{Delimiter, batch::Span};
+use memchr::{memchr, memchr2};
+
+pub(crate) fn parse(delimiter: Delimiter, columns: &Columns, rows: &mut Rows) -> Result<()> {
+    let text = rows.text;
+    let mut start = 0;
+    while start < text.len() {
+        let end = memchr(b'\n', &text[start..]).map_or(text.len(), |hop| start + hop);
+        rows.begin();
+        match delimiter {
+            Delimiter::Byte(byte) => split_bytes(text, start, end, byte, columns, &mut rows.out.fields),
+            Delimiter::Whitespace => split_blanks(text, start, end, columns, &mut rows.out.fields),
+        }
+        rows.end(start)?;
+        start = end + 1;
+    }
+    Ok(())
+}
+
+fn split_bytes(text: &[u8], start: usize, end: usize, byte: u8, columns: &Columns, fields: &mut [Span]) {
+    let mut wanted = columns.wanted.iter().peekable();
+    let (mut at, mut column) = (start, 0);
+    while wanted.peek().is_some() {
+        let stop = memchr(byte, &text[at..end]).map_or(end, |hop| at + hop);
+        while let Some(&(_, slot)) = wanted.next_if(|&&(number, _)| number == column) {
+            // Only the line's end has a carriage return to take off.
+            fields[slot] = if stop == end { trimmed(text, at, stop) } else { Span::text(at, stop - at) };
+        }
+        if stop == end {
+            return;
+        }
+        (at, column) = (stop + 1, column + 1);
+    }
+}
+
+fn split_blanks(text: &[u8], start: usize, end: usize, columns: &Columns, fields: &mut [Span]) {
+    let end = end - usize::from(end > start && text[end - 1] == b'\r');
+    let mut wanted = columns.wanted.iter().peekable();
+    let (mut at, mut column) = (start, 0);
+    while wanted.peek().is_some() {
+        while at < end && matches!(text[at], b' ' | b'\t') {
+            at += 1;
+        }
+        if at == end {
+            return;
+        }
+        let stop = memchr2(b' ', b'\t', &text[at..end]).map_or(end, |hop| at + hop);
+        while let Some(&(_, slot)) = wanted.next_if(|&&(number, _)| number == column) {
+            fields[slot] = Span::text(at, stop - at);
+        }
+        (at, column) = (stop, column + 1);
+    }
+}

@@ -1,0 +1,120 @@
+//! How one input divides into fields, settled when it is opened: format, delimiter, and where the wanted fields are.
+
+use crate::boundary::Boundary;
+use crate::json::PathTree;
+use crate::parquet::ParquetInput;
+use crate::{Delimiter, Error, Format, Options, Result};
+use std::path::Path;
+
+/// How to parse the chunks of one input.
+#[derive(Debug)]
+pub(crate) enum Layout {
+    Lines,
+    Delimited { delimiter: Delimiter, columns: Columns },
+    Csv { delimiter: u8, columns: Columns },
+    Json(PathTree),
+    Parquet(Box<ParquetInput>),
+}
+
+impl Layout {
+    /// The layout of a text format; `header` holds the names of the columns, where the format has them.
+    pub(crate) fn text(
+        format: Format,
+        header: Option<&[String]>,
+        options: &Options,
+        path: &Path,
+    ) -> Result<Self> {
+        let no_key = |choices: String| Err(Error::KeyNeeded { path: path.to_path_buf(), choices });
+        match format {
+            Format::Csv { .. } if options.keys.is_empty() => match header {
+                Some(names) => no_key(format!("columns are: {}", names.join(", "))),
+                None => no_key("columns are numbers from 1".into()),
+            },
+            Format::Delimited(_) if options.keys.is_empty() => no_key("fields are numbers from 1".into()),
+            Format::JsonLines if options.keys.is_empty() => {
+                no_key("fields are paths such as user.id or items[0].sku".into())
+            }
+            Format::Csv { delimiter, .. } => {
+                Ok(Self::Csv { delimiter, columns: Columns::new(header, options, path)? })
+            }
+            Format::Delimited(delimiter) => {
+                Ok(Self::Delimited { delimiter, columns: Columns::new(None, options, path)? })
+            }
+            Format::JsonLines => Ok(Self::Json(PathTree::new(options.fields())?)),
+            Format::Auto | Format::Lines | Format::Parquet => match options.fields().next() {
+                None => Ok(Self::Lines),
+                Some(field) => Err(Error::InvalidOption {
+                    name: "field",
+                    value: field.into(),
+                    why: format!(
+                        "{} is read as lines, which have no fields; choose a format that has (--format fields, csv, jsonl)",
+                        path.display()
+                    ),
+                }),
+            },
+        }
+    }
+}
+
+/// Which format an input has that was asked for as `options.format`.
+pub(crate) fn detect(options: &Options, path: &Path, head: &[u8]) -> Format {
+    if options.format != Format::Auto {
+        return options.format;
+    }
+    if head.starts_with(b"PAR1") {
+        return Format::Parquet;
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
+    let name = [".gz", ".zst", ".zstd"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+    match name.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("csv") => Format::Csv { delimiter: b',', header: true },
+        Some("tsv") => Format::Csv { delimiter: b'\t', header: true },
+        Some("jsonl" | "ndjson" | "json") => Format::JsonLines,
+        Some("parquet") => Format::Parquet,
+        _ if !options.keys.is_empty() && options.fields().all(|name| column_number(name).is_some()) => {
+            Format::Delimited(Delimiter::Whitespace)
+        }
+        _ => Format::Lines,
+    }
+}
+
+/// What ends a record of `format`.
+pub(crate) fn boundary(format: Format) -> Boundary {
+    match format {
+        Format::Csv { delimiter, .. } => Boundary::Unquoted(delimiter),
+        _ => Boundary::Newline,
+    }
+}
+
+/// The wanted columns: which column goes to which slot.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    /// (column from 0, slot), by column.
+    pub(crate) wanted: Vec<(usize, usize)>,
+}
+
+impl Columns {
+    fn new(header: Option<&[String]>, options: &Options, path: &Path) -> Result<Self> {
+        let mut wanted = Vec::new();
+        for (slot, name) in options.fields().enumerate() {
+            let column = match header {
+                Some(names) => names.iter().position(|other| other == name),
+                None => column_number(name),
+            };
+            let columns = || header.map_or_else(|| vec!["numbers from 1".into()], <[String]>::to_vec);
+            let column = column.ok_or_else(|| Error::NoSuchColumn {
+                name: name.into(),
+                path: path.to_path_buf(),
+                columns: columns(),
+            })?;
+            wanted.push((column, slot));
+        }
+        wanted.sort_unstable();
+        Ok(Self { wanted })
+    }
+}
+
+/// The column from 0 that a number from 1 names.
+fn column_number(name: &str) -> Option<usize> {
+    name.parse::<usize>().ok()?.checked_sub(1)
+}

@@ -1,0 +1,187 @@
+//! Where a reader stands, as bytes that a store can commit.
+//!
+//! ```text
+//! version u32 │ options u64 │ sequence u64 │ offset u64 │ line u64 │ rows u64 │ skipped u64 │ inputs u32 │ input …
+//! input: path length u32 │ path │ regular u8 │ size u64 │ head length u32 │ head fingerprint u64
+//! ```
+//! Little-endian. The last input is the one being read, those before it are finished.
+//!
+//! 1. Resuming from the position after chunk `n` yields chunk `n + 1` and all that follow, byte for byte.
+//! 2. A finished input has the size and first bytes that it had; the current one may have grown, as logs do.
+
+use crate::{Error, Result};
+use keyhash::{HashKind, KeyHasher, Seed};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const VERSION: u32 = 1;
+/// How many first bytes of an input are fingerprinted: one block, read anyway to detect the compression.
+pub(crate) const HEAD_BYTES: usize = 4096;
+
+/// Where the stream stands: which inputs are finished, and how far the current one is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    pub(crate) options: u64,
+    pub(crate) sequence: u64,
+    /// Bytes of the decompressed current input (rows for Parquet) before this position.
+    pub(crate) offset: u64,
+    /// Lines (rows for Parquet) of the current input before this position.
+    pub(crate) line: u64,
+    rows: u64,
+    skipped: u64,
+    pub(crate) inputs: Arc<Vec<Arc<Identity>>>,
+}
+
+impl Position {
+    pub(crate) fn start(options: u64) -> Self {
+        Self { options, sequence: 0, offset: 0, line: 0, rows: 0, skipped: 0, inputs: Arc::default() }
+    }
+
+    /// Notes how many rows were used and skipped up to here: only the caller, who collects the batches, knows.
+    #[must_use]
+    pub fn with_counts(mut self, rows: u64, skipped: u64) -> Self {
+        (self.rows, self.skipped) = (rows, skipped);
+        self
+    }
+
+    /// The rows noted by [`Position::with_counts`].
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The skipped rows noted by [`Position::with_counts`].
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// How many chunks lie before this position.
+    pub fn chunks(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The input that is being read and the decompressed bytes of it (rows for Parquet) that lie before this position.
+    pub fn current(&self) -> Option<(&Path, u64)> {
+        self.inputs.last().map(|input| (input.path.as_path(), self.offset))
+    }
+
+    /// The position as bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = VERSION.to_le_bytes().to_vec();
+        for number in [self.options, self.sequence, self.offset, self.line, self.rows, self.skipped] {
+            out.extend(number.to_le_bytes());
+        }
+        out.extend((self.inputs.len() as u32).to_le_bytes());
+        for input in self.inputs.iter() {
+            let path = input.path.as_os_str().as_bytes();
+            out.extend((path.len() as u32).to_le_bytes());
+            out.extend(path);
+            out.push(u8::from(input.regular));
+            out.extend(input.size.to_le_bytes());
+            out.extend(input.head_len.to_le_bytes());
+            out.extend(input.head.to_le_bytes());
+        }
+        out
+    }
+
+    /// Reads what [`Position::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::BadPosition`] if the bytes are anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut bytes = Bytes(bytes);
+        let version = bytes.u32()?;
+        if version != VERSION {
+            let why = format!("it has version {version} and this build reads version {VERSION}");
+            return Err(Error::BadPosition { why });
+        }
+        let [options, sequence, offset, line, rows, skipped] =
+            [bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?, bytes.u64()?];
+        let count = bytes.u32()?;
+        let mut inputs = Vec::new();
+        for _ in 0..count {
+            let path_len = bytes.u32()? as usize;
+            let path = PathBuf::from(OsStr::from_bytes(bytes.take(path_len)?));
+            let regular = match bytes.take(1)? {
+                [0] => false,
+                [1] => true,
+                _ => return Err(Error::BadPosition { why: "an input is of no known kind".into() }),
+            };
+            let (size, head_len, head) = (bytes.u64()?, bytes.u32()?, bytes.u64()?);
+            inputs.push(Arc::new(Identity { path, regular, size, head_len, head }));
+        }
+        if !bytes.0.is_empty() {
+            return Err(Error::BadPosition { why: format!("{} bytes follow its end", bytes.0.len()) });
+        }
+        Ok(Self { options, sequence, offset, line, rows, skipped, inputs: Arc::new(inputs) })
+    }
+}
+
+/// What an input looked like when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) path: PathBuf,
+    /// Whether it is a regular file; nothing more is known of a pipe.
+    pub(crate) regular: bool,
+    pub(crate) size: u64,
+    pub(crate) head_len: u32,
+    pub(crate) head: u64,
+}
+
+impl Identity {
+    pub(crate) fn pipe(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), regular: false, size: 0, head_len: 0, head: 0 }
+    }
+
+    /// `head` holds the file's first bytes, at most [`HEAD_BYTES`] of them.
+    pub(crate) fn file(path: &Path, size: u64, head: &[u8]) -> Self {
+        let head = &head[..head.len().min(HEAD_BYTES).min(usize::try_from(size).unwrap_or(usize::MAX))];
+        Self { path: path.to_path_buf(), regular: true, size, head_len: head.len() as u32, head: fold(head) }
+    }
+
+    /// Checks that an input found now, `size` bytes long and starting with `head`, is this one.
+    pub(crate) fn check(&self, regular: bool, size: u64, head: &[u8], may_grow: bool) -> Result<()> {
+        let changed = |what: &str, expected: String, found: String| {
+            Err(Error::Changed { what: format!("{} of {}", what, self.path.display()), expected, found })
+        };
+        if self.regular != regular {
+            let name = |regular| String::from(if regular { "a file" } else { "a pipe" });
+            return changed("the kind", name(self.regular), name(regular));
+        }
+        if size < self.size || size > self.size && !may_grow {
+            return changed("the size", format!("{} bytes", self.size), format!("{size} bytes"));
+        }
+        let now = head.get(..self.head_len as usize).map(fold);
+        if now != Some(self.head) {
+            let now = now.map_or("shorter".into(), |now| format!("{now:016x}"));
+            return changed("the fingerprint of the first bytes", format!("{:016x}", self.head), now);
+        }
+        Ok(())
+    }
+}
+
+fn fold(head: &[u8]) -> u64 {
+    KeyHasher::new(HashKind::Xxh3, Seed(0)).hash(head).fold()
+}
+
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self
+            .0
+            .split_at_checked(count)
+            .ok_or_else(|| Error::BadPosition { why: "it is cut short".into() })?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(self.take(4)?.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte)))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(self.take(8)?.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+    }
+}

@@ -1,0 +1,264 @@
+//! The sequential stage: opens inputs one after another and cuts them into chunks.
+
+use crate::chunk::{Body, Chunk, Pool};
+use crate::layout::{self, Layout};
+use crate::parquet::{ParquetInput, RowCursor};
+use crate::position::{Identity, Position};
+use crate::stream::Opened;
+use crate::text::{Cut, TextInput};
+use crate::{Error, Format, Options, Result, csv, inputs};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Reads inputs one after another, decompressed, as chunks of whole records.
+///
+/// One thread reads; any number of threads parse. The chunks, their numbers and positions depend on the inputs and
+/// options only.
+///
+/// # Cost
+/// One pass over the bytes besides decompression: a copy from the kernel, and a count of newlines. Memory as
+/// [`Options`] says.
+pub struct Reader {
+    options: Options,
+    inputs: Vec<Arc<Path>>,
+    next_input: usize,
+    current: Option<Current>,
+    position: Position,
+    pool: Arc<Pool>,
+    progress: Progress,
+}
+
+struct Current {
+    path: Arc<Path>,
+    index: usize,
+    layout: Arc<Layout>,
+    records: Records,
+}
+
+enum Records {
+    Text(Box<TextInput>),
+    Rows(RowCursor),
+}
+
+/// How far a reader is, for other threads to look at.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    bytes_read: Arc<AtomicU64>,
+    total_bytes: Option<u64>,
+}
+
+impl Progress {
+    /// Bytes of the inputs read so far, as they stand on disk: compressed, where they are.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
+    }
+
+    /// The size of all inputs, where all are regular files.
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.total_bytes
+    }
+}
+
+impl Reader {
+    /// Expands the inputs and gets ready to read the first.
+    ///
+    /// # Errors
+    /// An option out of range, a pattern without a match, a directory, a file that cannot be opened.
+    pub fn open(options: Options) -> Result<Self> {
+        options.validate()?;
+        let inputs = inputs::expand(&options.inputs)?;
+        let progress = Progress { bytes_read: Arc::default(), total_bytes: inputs::total_bytes(&inputs) };
+        let position = Position::start(options.fingerprint());
+        let pool = Pool::new(options.chunk_bytes);
+        Ok(Self { options, inputs, next_input: 0, current: None, position, pool, progress })
+    }
+
+    /// Continues behind `position`: the remaining chunks are those of the reader it was taken from.
+    ///
+    /// The inputs are opened again. Plain files are sought, compressed ones decompressed up to the place; of stdin,
+    /// which cannot be sought, the same number of bytes is read and dropped, so it must be the same stream from its
+    /// start. The input being read may have grown; finished ones may not.
+    ///
+    /// # Errors
+    /// As [`Reader::open`]; [`Error::Changed`] if inputs, their sizes or first bytes, format, key, weight or value
+    /// are other than they were.
+    pub fn resume(options: Options, position: &Position) -> Result<Self> {
+        let mut reader = Self::open(options)?;
+        if position.options != reader.position.options {
+            return Err(Error::Changed {
+                what: "the choice of format, key, weight or value".into(),
+                expected: format!("{:016x}", position.options),
+                found: format!("{:016x}", reader.position.options),
+            });
+        }
+        for (index, identity) in position.inputs.iter().enumerate() {
+            let found = reader.inputs.get(index).map(|path| path.to_path_buf());
+            if found.as_ref() != Some(&identity.path) {
+                return Err(Error::Changed {
+                    what: format!("input {}", index + 1),
+                    expected: identity.path.display().to_string(),
+                    found: found.map_or("missing".into(), |path| path.display().to_string()),
+                });
+            }
+        }
+        if let Some((current, finished)) = position.inputs.split_last() {
+            for identity in finished {
+                reader.pass(identity)?;
+            }
+            reader.next_input = finished.len();
+            reader.position = position.clone();
+            reader.open_next(Some(current))?;
+        }
+        reader.position = position.clone();
+        Ok(reader)
+    }
+
+    /// The next chunk, or `None` at the end of the last input.
+    ///
+    /// # Errors
+    /// An input that cannot be read, is cut short or damaged; a column that is not there.
+    pub fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+        loop {
+            let Some(current) = &mut self.current else {
+                if self.next_input == self.inputs.len() {
+                    return Ok(None);
+                }
+                self.open_next(None)?;
+                continue;
+            };
+            let line_before = self.position.line;
+            let cut = match &mut current.records {
+                Records::Text(input) => {
+                    let cut =
+                        input.next(&self.pool, self.options.chunk_bytes, self.options.record_limit())?;
+                    (self.position.offset, self.position.line) = (input.offset, input.line);
+                    cut
+                }
+                Records::Rows(cursor) => cursor.next(&self.progress.bytes_read).map(|rows| {
+                    (self.position.offset, self.position.line) = (rows.end, rows.end);
+                    Cut { body: Body::Rows(rows), consumed: 0 }
+                }),
+            };
+            let Some(Cut { body, consumed }) = cut else {
+                self.current = None;
+                continue;
+            };
+            let sequence = self.position.sequence;
+            self.position.sequence += 1;
+            return Ok(Some(Chunk {
+                sequence,
+                input: Arc::clone(&current.path),
+                input_index: current.index,
+                layout: Arc::clone(&current.layout),
+                line: line_before + 1,
+                body,
+                consumed,
+                position: self.position.clone(),
+            }));
+        }
+    }
+
+    /// Where the reader stands.
+    pub fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// The inputs, expanded.
+    pub fn inputs(&self) -> impl ExactSizeIterator<Item = &Path> {
+        self.inputs.iter().map(AsRef::as_ref)
+    }
+
+    /// How far the reader is, for other threads.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Bytes read so far, as [`Progress::bytes_read`].
+    pub fn bytes_read(&self) -> u64 {
+        self.progress.bytes_read()
+    }
+
+    /// The size of all inputs, where all are regular files.
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.progress.total_bytes
+    }
+
+    /// Checks that an input which was finished has not changed since.
+    fn pass(&self, identity: &Identity) -> Result<()> {
+        if !identity.regular {
+            return Ok(());
+        }
+        let opened = Opened::open(&Arc::from(identity.path.as_path()), &Arc::default())?;
+        identity.check(opened.identity.regular, opened.identity.size, opened.head(), false)?;
+        self.progress.bytes_read.fetch_add(identity.size, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Opens the next input; where `resumed` is given, checks that it is this one and goes to the position.
+    fn open_next(&mut self, resumed: Option<&Identity>) -> Result<()> {
+        let (index, path) = (self.next_input, Arc::clone(&self.inputs[self.next_input]));
+        let opened = Opened::open(&path, &self.progress.bytes_read)?;
+        let head = opened.head();
+        let format = layout::detect(&self.options, &path, head);
+        match resumed {
+            Some(identity) => {
+                let may_grow = format != Format::Parquet;
+                identity.check(opened.identity.regular, opened.identity.size, head, may_grow)?;
+            }
+            None => {
+                Arc::make_mut(&mut self.position.inputs).push(Arc::new(opened.identity.clone()));
+                (self.position.offset, self.position.line) = (0, 0);
+            }
+        }
+        let (layout, records) = match format {
+            Format::Parquet => {
+                let Some(file) = opened.file else {
+                    return Err(Error::NotAFile { path: path.to_path_buf(), what: "Parquet" });
+                };
+                let input = ParquetInput::open(file, &path, &self.options)?;
+                let cursor = input.rows_from(self.position.offset, &self.options);
+                (Layout::Parquet(Box::new(input)), Records::Rows(cursor))
+            }
+            _ => self.open_text(opened, format, &path, resumed.is_some())?,
+        };
+        self.next_input = index + 1;
+        self.current = Some(Current { path, index, layout: Arc::new(layout), records });
+        Ok(())
+    }
+
+    fn open_text(
+        &mut self,
+        opened: Opened,
+        format: Format,
+        path: &Path,
+        resumed: bool,
+    ) -> Result<(Layout, Records)> {
+        let stream = opened.decompress(&self.options)?;
+        let mut input = TextInput::new(stream, layout::boundary(format))?;
+        let header = match format {
+            Format::Csv { delimiter, header: true } => {
+                match input.take_record(self.options.record_limit())? {
+                    Some(record) => Some(csv::header(&record, delimiter)),
+                    // Nothing at all has no columns to miss.
+                    None if input.is_empty() => return Ok((Layout::Lines, Records::Text(Box::new(input)))),
+                    None => {
+                        return Err(Error::Damaged {
+                            path: path.to_path_buf(),
+                            what: "CSV",
+                            at: 0,
+                            why: format!("the header is longer than {} bytes", self.options.record_limit()),
+                        });
+                    }
+                }
+            }
+            _ => None,
+        };
+        let layout = Layout::text(format, header.as_deref(), &self.options, path)?;
+        if resumed {
+            input.skip_to(self.position.offset, self.position.line)?;
+        }
+        (self.position.offset, self.position.line) = (input.offset, input.line);
+        Ok((layout, Records::Text(Box::new(input))))
+    }
+}

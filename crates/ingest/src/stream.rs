@@ -1,0 +1,215 @@
+//! The decompressed bytes of one input: plain, gzip of any number of members, zstd of any number of frames.
+//!
+//! The compression is told by the first bytes, never by the name.
+
+use crate::inputs::is_stdin;
+use crate::position::{HEAD_BYTES, Identity};
+use crate::{Error, Options, Result};
+use flate2::bufread::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Stdin};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Compressed bytes per read, as `gzip` and `zstd` take them; larger gains nothing.
+const COMPRESSED_BYTES: usize = 128 << 10;
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// Enough bytes to tell every magic, and few enough that a pipe has them soon.
+const MAGIC_BYTES: usize = 4;
+
+/// An input that is open, before it is known what it holds.
+pub(crate) struct Opened {
+    raw: Raw,
+    path: Arc<Path>,
+    pub(crate) identity: Identity,
+    /// The open file, where the input is a regular one.
+    pub(crate) file: Option<File>,
+}
+
+impl Opened {
+    /// Opens `path` and reads its first bytes. Every byte read is added to `progress`.
+    pub(crate) fn open(path: &Arc<Path>, progress: &Arc<AtomicU64>) -> Result<Self> {
+        let open_error = |source| Error::Open { path: path.to_path_buf(), source };
+        let (source, file) = if is_stdin(path) {
+            (Source::Stdin(io::stdin()), None)
+        } else {
+            let file = File::open(path).map_err(open_error)?;
+            let regular = file.metadata().map_err(open_error)?.is_file();
+            let copy = if regular { Some(file.try_clone().map_err(open_error)?) } else { None };
+            (Source::File(file), copy)
+        };
+        let mut raw =
+            Raw { source, head: Vec::new(), head_at: 0, consumed: 0, progress: Arc::clone(progress) };
+        let head_bytes = if file.is_some() { HEAD_BYTES } else { MAGIC_BYTES };
+        raw.peek(head_bytes).map_err(|source| Error::Read { path: path.to_path_buf(), at: 0, source })?;
+        let identity = match &file {
+            Some(file) => Identity::file(path, file.metadata().map_err(open_error)?.len(), &raw.head),
+            None => Identity::pipe(path),
+        };
+        Ok(Self { raw, path: Arc::clone(path), identity, file })
+    }
+
+    /// The first bytes as they stand in the file.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.raw.head
+    }
+
+    /// The decompressed bytes.
+    pub(crate) fn decompress(self, options: &Options) -> Result<Stream> {
+        let Self { raw, path, file, .. } = self;
+        let head = raw.head.as_slice();
+        let skippable_frame = head.get(1..4) == Some(&[0x2a, 0x4d, 0x18]) && head[0] & 0xf0 == 0x50;
+        let decoder = if head.starts_with(GZIP_MAGIC) {
+            Decoder::Gzip(Box::new(MultiGzDecoder::new(BufReader::with_capacity(COMPRESSED_BYTES, raw))))
+        } else if head.starts_with(ZSTD_MAGIC) || skippable_frame {
+            let failed = |source| Error::Read { path: path.to_path_buf(), at: 0, source };
+            let input = BufReader::with_capacity(COMPRESSED_BYTES, raw);
+            let mut decoder = zstd::Decoder::with_buffer(input).map_err(failed)?;
+            let lg_window = options.zstd_window_bytes_max.max(1 << 10).ilog2().min(31);
+            decoder.window_log_max(lg_window).map_err(failed)?;
+            Decoder::Zstd(Box::new(decoder))
+        } else {
+            Decoder::Plain { raw, seekable: file.is_some() }
+        };
+        Ok(Stream { path, decoder })
+    }
+}
+
+/// The decompressed bytes of one input.
+pub(crate) struct Stream {
+    path: Arc<Path>,
+    decoder: Decoder,
+}
+
+enum Decoder {
+    Plain { raw: Raw, seekable: bool },
+    Gzip(Box<MultiGzDecoder<BufReader<Raw>>>),
+    Zstd(Box<zstd::Decoder<'static, BufReader<Raw>>>),
+}
+
+impl Stream {
+    /// Reads some bytes into `into`; 0 means the end.
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+        loop {
+            let outcome = match &mut self.decoder {
+                Decoder::Plain { raw, .. } => raw.read(into),
+                Decoder::Gzip(decoder) => decoder.read(into),
+                Decoder::Zstd(decoder) => decoder.read(into),
+            };
+            match outcome {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.explain(error)),
+                Ok(count) => return Ok(count),
+            }
+        }
+    }
+
+    /// Goes from byte `from` to byte `to`: by seeking in a plain file, else by reading on.
+    pub(crate) fn skip(&mut self, from: u64, to: u64) -> Result<()> {
+        if let Decoder::Plain { raw, seekable: true } = &mut self.decoder {
+            let sought = raw.seek(to);
+            return sought.map_err(|source| Error::Read { path: self.path.to_path_buf(), at: to, source });
+        }
+        let mut scratch = vec![0; 64 << 10];
+        let mut at = from;
+        while at < to {
+            let wanted = usize::try_from(to - at).unwrap_or(usize::MAX).min(scratch.len());
+            match self.read(&mut scratch[..wanted])? {
+                0 => {
+                    return Err(Error::Changed {
+                        what: format!("the length of {}", self.path.display()),
+                        expected: format!("at least {to} decompressed bytes"),
+                        found: format!("{at}"),
+                    });
+                }
+                count => at += count as u64,
+            }
+        }
+        Ok(())
+    }
+
+    fn explain(&self, error: io::Error) -> Error {
+        let (compression, raw) = match &self.decoder {
+            Decoder::Plain { raw, .. } => ("", raw),
+            Decoder::Gzip(decoder) => ("gzip", decoder.get_ref().get_ref()),
+            Decoder::Zstd(decoder) => ("zstd", decoder.get_ref().get_ref()),
+        };
+        let (path, at) = (self.path.to_path_buf(), raw.consumed);
+        match error.kind() {
+            ErrorKind::UnexpectedEof if !compression.is_empty() => Error::CutShort { path, compression, at },
+            _ if compression.is_empty() || error.raw_os_error().is_some() => {
+                Error::Read { path, at, source: error }
+            }
+            _ => Error::Damaged { path, what: compression, at, why: error.to_string() },
+        }
+    }
+}
+
+/// The bytes as they come, counted, those peeked at first.
+struct Raw {
+    source: Source,
+    head: Vec<u8>,
+    head_at: usize,
+    consumed: u64,
+    progress: Arc<AtomicU64>,
+}
+
+enum Source {
+    File(File),
+    Stdin(Stdin),
+}
+
+impl Raw {
+    fn peek(&mut self, count: usize) -> io::Result<()> {
+        self.head.resize(count, 0);
+        let mut filled = 0;
+        while filled < count {
+            match self.source.read(&mut self.head[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.head.truncate(filled);
+        Ok(())
+    }
+
+    fn seek(&mut self, to: u64) -> io::Result<()> {
+        if let Source::File(file) = &mut self.source {
+            file.seek(SeekFrom::Start(to))?;
+        }
+        self.head_at = self.head.len();
+        self.progress.fetch_add(to.saturating_sub(self.consumed), Ordering::Relaxed);
+        self.consumed = to;
+        Ok(())
+    }
+}
+
+impl Read for Raw {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let peeked = &self.head[self.head_at..];
+        let count = if peeked.is_empty() {
+            self.source.read(into)?
+        } else {
+            let count = peeked.len().min(into.len());
+            into[..count].copy_from_slice(&peeked[..count]);
+            self.head_at += count;
+            count
+        };
+        self.consumed += count as u64;
+        self.progress.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(into),
+            Self::Stdin(stdin) => stdin.read(into),
+        }
+    }
+}

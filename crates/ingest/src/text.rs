@@ -1,0 +1,185 @@
+//! Cuts a decompressed stream into chunks of whole records.
+//!
+//! 1. Where a chunk ends depends on the stream's bytes from the chunk's start on and on the options, on nothing
+//!    else: so a resumed stream is cut as the first one was.
+//! 2. Never more than the record limit is held, however long a record is.
+
+use crate::Result;
+use crate::boundary::Boundary;
+use crate::chunk::{Body, Buffer, Pool};
+use crate::stream::Stream;
+use std::sync::Arc;
+
+pub(crate) struct TextInput {
+    stream: Stream,
+    boundary: Boundary,
+    /// Bytes read and not yet cut.
+    carry: Vec<u8>,
+    ended: bool,
+    /// Decompressed bytes before the carry.
+    pub(crate) offset: u64,
+    /// Newlines before the carry.
+    pub(crate) line: u64,
+}
+
+/// What was cut off the stream.
+pub(crate) struct Cut {
+    pub(crate) body: Body,
+    pub(crate) consumed: u64,
+}
+
+const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+
+impl TextInput {
+    /// Starts to read `stream`, leaving out a byte order mark.
+    pub(crate) fn new(stream: Stream, boundary: Boundary) -> Result<Self> {
+        let mut input = Self { stream, boundary, carry: Vec::new(), ended: false, offset: 0, line: 0 };
+        while input.carry.len() < BYTE_ORDER_MARK.len() && !input.ended {
+            input.read_carry(BYTE_ORDER_MARK.len())?;
+        }
+        if input.carry == BYTE_ORDER_MARK {
+            input.drain(BYTE_ORDER_MARK.len());
+        }
+        Ok(input)
+    }
+
+    /// The first record, without the empty lines before it: a header. `None` if there is none within `limit` bytes.
+    pub(crate) fn take_record(&mut self, limit: usize) -> Result<Option<Vec<u8>>> {
+        loop {
+            let mut search = self.boundary.search();
+            let mut searched = 0;
+            let end = loop {
+                if let Some(end) = search.feed(&self.carry[searched..]) {
+                    break searched + end;
+                }
+                searched = self.carry.len();
+                if self.ended || searched >= limit {
+                    break searched;
+                }
+                self.read_carry((searched * 2).clamp(4096, limit.max(4096)))?;
+            };
+            if end == 0 || end > limit {
+                return Ok(None);
+            }
+            let record = self.drain(end);
+            if !matches!(record.as_slice(), b"\n" | b"\r\n") {
+                return Ok(Some(record));
+            }
+        }
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ended && self.carry.is_empty()
+    }
+
+    /// Goes on to byte `offset` of the decompressed stream, where `line` newlines have passed.
+    pub(crate) fn skip_to(&mut self, offset: u64, line: u64) -> Result<()> {
+        let ahead = offset.saturating_sub(self.offset);
+        if ahead <= self.carry.len() as u64 {
+            self.drain(ahead as usize);
+        } else {
+            self.stream.skip(self.offset + self.carry.len() as u64, offset)?;
+            self.carry.clear();
+        }
+        (self.offset, self.line) = (offset, line);
+        Ok(())
+    }
+
+    /// Cuts off the next chunk: the whole records within `chunk_bytes`, or one record that is longer.
+    pub(crate) fn next(&mut self, pool: &Arc<Pool>, chunk_bytes: usize, limit: usize) -> Result<Option<Cut>> {
+        let mut buffer = pool.take();
+        buffer.extend(&self.carry);
+        self.carry.clear();
+        while buffer.len() < chunk_bytes && !self.ended {
+            self.read(&mut buffer, chunk_bytes)?;
+        }
+        if buffer.len() == 0 {
+            return Ok(None);
+        }
+        if buffer.len() < chunk_bytes {
+            let end = buffer.len();
+            return Ok(Some(self.cut(buffer, end)));
+        }
+        match self.boundary.last(&buffer.filled()[..chunk_bytes]) {
+            Some(end) => Ok(Some(self.cut(buffer, end))),
+            None => self.cut_long(buffer, limit).map(Some),
+        }
+    }
+
+    /// Cuts off one record that is longer than a chunk.
+    fn cut_long(&mut self, mut buffer: Buffer, limit: usize) -> Result<Cut> {
+        let mut search = self.boundary.search();
+        let mut searched = 0;
+        loop {
+            let end = search.feed(&buffer.filled()[searched..]).map(|end| searched + end);
+            searched = buffer.len();
+            let end = end.or(self.ended.then_some(searched));
+            match end {
+                Some(end) if end <= limit => return Ok(self.cut(buffer, end)),
+                Some(end) => {
+                    let consumed = self.cut(buffer, end).consumed;
+                    return Ok(Cut { body: Body::TooLong { limit_bytes: limit }, consumed });
+                }
+                None if searched > limit => break,
+                // One byte past the limit tells a record that ends there from one that goes on.
+                None => self.read(&mut buffer, (2 * searched).min(limit + 1))?,
+            }
+        }
+        let mut consumed = 0;
+        loop {
+            consumed += self.pass(buffer.filled());
+            buffer.truncate(0);
+            if self.ended {
+                break;
+            }
+            self.read(&mut buffer, limit.min(64 << 10))?;
+            if let Some(end) = search.feed(buffer.filled()) {
+                consumed += self.cut(buffer, end).consumed;
+                break;
+            }
+        }
+        Ok(Cut { body: Body::TooLong { limit_bytes: limit }, consumed })
+    }
+
+    fn cut(&mut self, mut buffer: Buffer, end: usize) -> Cut {
+        self.carry.extend_from_slice(&buffer.filled()[end..]);
+        buffer.truncate(end);
+        let consumed = self.pass(buffer.filled());
+        Cut { body: Body::Text(buffer), consumed }
+    }
+
+    /// Notes that `bytes` are behind us.
+    fn pass(&mut self, bytes: &[u8]) -> u64 {
+        self.offset += bytes.len() as u64;
+        self.line += newlines(bytes);
+        bytes.len() as u64
+    }
+
+    fn read(&mut self, buffer: &mut Buffer, target: usize) -> Result<()> {
+        let count = self.stream.read(buffer.spare(target))?;
+        buffer.advance(count);
+        self.ended = count == 0;
+        Ok(())
+    }
+
+    fn read_carry(&mut self, target: usize) -> Result<()> {
+        let filled = self.carry.len();
+        self.carry.resize(target.max(filled + 1), 0);
+        let count = self.stream.read(&mut self.carry[filled..])?;
+        self.carry.truncate(filled + count);
+        self.ended = count == 0;
+        Ok(())
+    }
+
+    fn drain(&mut self, count: usize) -> Vec<u8> {
+        let rest = self.carry.split_off(count);
+        let drained = std::mem::replace(&mut self.carry, rest);
+        self.pass(&drained);
+        drained
+    }
+}
+
+pub(crate) fn newlines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}

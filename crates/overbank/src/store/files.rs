@@ -1,0 +1,380 @@
+//! The data files of a store: numbered, never reused, removed when no commit needs them.
+//!
+//! ```text
+//!   create ──▶ uncommitted ──(named by a committed record)──▶ committed ──(named no more)──▶ removed
+//!                  │ discard, or orphaned by a crash: removed at the next open for writing
+//! ```
+//!
+//! Invariants:
+//! 1. A file that the last commit names is never removed and never renamed.
+//! 2. A name is removed only after the commit that drops it is durable. Handles that readers hold stay readable, and the
+//!    disk space comes back with the last of them.
+//! 3. A failed write or sync of a data file poisons the store: a sync that failed is never tried again.
+
+use super::format::{BLOB_HEADER_BYTES, BLOB_TAG, data_name};
+use super::poison::Poison;
+use super::{FileId, FileRef};
+use crate::device::block::{self, BODY_BYTES, BlockOwner, Seal};
+use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile, ReadRequest};
+use crate::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use xxhash_rust::xxh3::Xxh3;
+
+/// How much of a file is held in memory while it is written or read as a stream, in bytes.
+const STREAM_BYTES: usize = 64 * BLOCK_BYTES;
+
+/// The data files of a store. Clones share them; any thread may use them.
+#[derive(Clone, Debug)]
+pub struct Files {
+    shelf: Arc<Shelf>,
+    /// Where given, collects what is created through this handle.
+    created: Option<Arc<Mutex<Vec<FileId>>>>,
+}
+
+#[derive(Debug)]
+struct Shelf {
+    device: Arc<dyn Device>,
+    store_id: u128,
+    poison: Poison,
+    /// `Some` where the store is open read-only: the files of its snapshot.
+    pinned: Option<BTreeMap<FileId, Arc<dyn DeviceFile>>>,
+    register: Mutex<Register>,
+}
+
+#[derive(Debug)]
+struct Register {
+    next_file: u64,
+    uncommitted: BTreeSet<FileId>,
+    names_pending: bool,
+}
+
+impl Files {
+    pub(super) fn new(device: Arc<dyn Device>, store_id: u128, poison: Poison, next_file: u64) -> Self {
+        let register = Register { next_file, uncommitted: BTreeSet::new(), names_pending: false };
+        let shelf = Shelf { device, store_id, poison, pinned: None, register: Mutex::new(register) };
+        Files { shelf: Arc::new(shelf), created: None }
+    }
+
+    /// Files of a read-only store: only those of `pinned`.
+    pub(super) fn pinned(
+        device: Arc<dyn Device>,
+        store_id: u128,
+        poison: Poison,
+        pinned: BTreeMap<FileId, Arc<dyn DeviceFile>>,
+    ) -> Self {
+        let register = Register { next_file: u64::MAX, uncommitted: BTreeSet::new(), names_pending: false };
+        let shelf = Shelf { device, store_id, poison, pinned: Some(pinned), register: Mutex::new(register) };
+        Files { shelf: Arc::new(shelf), created: None }
+    }
+
+    /// What the seal of a block of file `id` must cover.
+    pub fn owner(&self, id: FileId) -> BlockOwner {
+        BlockOwner { store_id: self.shelf.store_id, file_id: id.0 }
+    }
+
+    /// Creates an empty data file. It is removed at the next open for writing unless a commit names it.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Full`, or what the device says.
+    pub fn create(&self) -> Result<(FileId, Arc<dyn DeviceFile>)> {
+        self.writable()?;
+        let id = self.number();
+        let file = self.shelf.device.create(&data_name(id));
+        let file = watch_space(&self.shelf.poison, file)?;
+        let mut register = self.register();
+        register.uncommitted.insert(id);
+        register.names_pending = true;
+        drop(register);
+        if let Some(created) = &self.created {
+            created.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        }
+        Ok((id, Arc::new(WatchedFile { file, poison: self.shelf.poison.clone() })))
+    }
+
+    /// Opens a committed file. For writing only if it is written in place.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is missing or shorter than its record says.
+    pub fn open(&self, file_ref: &FileRef) -> Result<Arc<dyn DeviceFile>> {
+        let name = data_name(file_ref.id);
+        let file = match &self.shelf.pinned {
+            Some(pinned) => pinned.get(&file_ref.id).cloned().ok_or_else(|| missing(&name))?,
+            None => {
+                let access = if file_ref.is_in_place() { Access::Write } else { Access::Read };
+                match self.shelf.device.open(&name, access) {
+                    Err(Error::NotFound { .. }) => return Err(missing(&name)),
+                    file => file?,
+                }
+            }
+        };
+        let bytes = file.len_bytes()?;
+        if bytes < file_ref.bytes || !file_ref.is_in_place() && bytes != file_ref.bytes {
+            return Err(Error::Corrupt {
+                path: name.into(),
+                at: bytes.min(file_ref.bytes),
+                what: "file length in bytes",
+                expected: file_ref.bytes.to_string(),
+                found: bytes.to_string(),
+            });
+        }
+        Ok(Arc::new(WatchedFile { file, poison: self.shelf.poison.clone() }))
+    }
+
+    /// Removes a file that was created but is in no committed record.
+    ///
+    /// # Errors
+    /// `InvalidOption` if it is committed or not of this store.
+    pub fn discard(&self, id: FileId) -> Result<()> {
+        self.writable()?;
+        if !self.register().uncommitted.remove(&id) {
+            let why = "only a file that no commit has named can be discarded".to_owned();
+            return Err(Error::InvalidOption { name: "file", value: id.0.to_string(), why });
+        }
+        self.remove(id)
+    }
+
+    /// Writes `bytes` into a new file in sealed blocks and syncs it.
+    ///
+    /// # Cost
+    /// `bytes / 4080` block writes; 256 KiB of RAM.
+    pub fn write_blob(&self, bytes: &[u8]) -> Result<FileRef> {
+        let (id, file) = self.create()?;
+        let mut hash = Xxh3::new();
+        let header = (bytes.len() as u64).to_le_bytes();
+        let blocks = (BLOB_HEADER_BYTES + bytes.len()).div_ceil(BODY_BYTES);
+        let mut buffer = vec![0; STREAM_BYTES.min(blocks * BLOCK_BYTES)];
+        let mut rest = bytes;
+        let mut number = 0;
+        while number < blocks {
+            let batch = (blocks - number).min(STREAM_BYTES / BLOCK_BYTES);
+            let out = &mut buffer[..batch * BLOCK_BYTES];
+            for (i, block) in out.chunks_exact_mut(BLOCK_BYTES).enumerate() {
+                let at = if number + i == 0 { BLOB_HEADER_BYTES } else { 0 };
+                block[..at].copy_from_slice(&header[..at]);
+                let (part, after) = rest.split_at(rest.len().min(BODY_BYTES - at));
+                block[at..at + part.len()].copy_from_slice(part);
+                block[at + part.len()..BODY_BYTES].fill(0);
+                rest = after;
+                block::seal(block, self.owner(id), (number + i) as u64, Seal { tag: BLOB_TAG, sequence: 0 });
+            }
+            hash.update(out);
+            file.write((number * BLOCK_BYTES) as u64, out)?;
+            number += batch;
+        }
+        file.sync()?;
+        Ok(FileRef { id, bytes: (blocks * BLOCK_BYTES) as u64, xxh3: nonzero(hash.digest128()) })
+    }
+
+    /// Reads what [`Files::write_blob`] wrote.
+    ///
+    /// # Errors
+    /// `Corrupt` if a block, the length or the whole-file hash is wrong.
+    pub fn read_blob(&self, file_ref: &FileRef) -> Result<Vec<u8>> {
+        let file = self.open(file_ref)?;
+        let path = Path::new(file.name());
+        let mut bytes = Vec::new();
+        let mut expected = None;
+        let hash = stream(&*file, file_ref.bytes, &mut |number, block| {
+            let seal = block::check(block, self.owner(file_ref.id), number, path)?;
+            if seal.tag != BLOB_TAG {
+                let (expected, found) = (format!("{BLOB_TAG:#010x}"), format!("{:#010x}", seal.tag));
+                return Err(corrupt(path, number * BLOCK_BYTES as u64, "block tag", expected, found));
+            }
+            let mut body = &block[..BODY_BYTES];
+            if let (0, Some((header, rest))) = (number, body.split_first_chunk()) {
+                expected = Some(blob_bytes(u64::from_le_bytes(*header), file_ref.bytes, path)?);
+                body = rest;
+            }
+            let left = expected.unwrap_or(0) - bytes.len();
+            bytes.extend_from_slice(&body[..body.len().min(left)]);
+            match body.iter().skip(left).find(|&&byte| byte != 0) {
+                None => Ok(()),
+                Some(byte) => {
+                    let at = number * BLOCK_BYTES as u64;
+                    Err(corrupt(path, at, "padding", "0".to_owned(), byte.to_string()))
+                }
+            }
+        })?;
+        same_hash(path, file_ref, hash)?;
+        Ok(bytes)
+    }
+
+    /// This handle, recording what is created through it.
+    pub(super) fn scoped(&self) -> Self {
+        Files { shelf: Arc::clone(&self.shelf), created: Some(Arc::default()) }
+    }
+
+    /// Removes everything that was created through this scoped handle; the names that could not be removed remain
+    /// for the next open.
+    pub(super) fn roll_back(&self) {
+        let created = self
+            .created
+            .as_ref()
+            .map(|c| std::mem::take(&mut *c.lock().unwrap_or_else(PoisonError::into_inner)));
+        for id in created.unwrap_or_default() {
+            if self.register().uncommitted.remove(&id) {
+                let _ = self.remove(id);
+            }
+        }
+    }
+
+    pub(super) fn number(&self) -> FileId {
+        let mut register = self.register();
+        register.next_file += 1;
+        FileId(register.next_file - 1)
+    }
+
+    pub(super) fn next_file(&self) -> u64 {
+        self.register().next_file
+    }
+
+    pub(super) fn is_uncommitted(&self, id: FileId) -> bool {
+        self.register().uncommitted.contains(&id)
+    }
+
+    pub(super) fn note_new_name(&self) {
+        self.register().names_pending = true;
+    }
+
+    /// Makes the names of all files so far durable, if there is a new one.
+    pub(super) fn sync_names(&self) -> Result<()> {
+        if std::mem::take(&mut self.register().names_pending) {
+            self.shelf.device.sync_directory()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn mark_committed(&self, ids: impl Iterator<Item = FileId>) {
+        let mut register = self.register();
+        for id in ids {
+            register.uncommitted.remove(&id);
+        }
+    }
+
+    pub(super) fn remove(&self, id: FileId) -> Result<()> {
+        match self.shelf.device.remove(&data_name(id)) {
+            Err(Error::NotFound { .. }) => Ok(()),
+            result => result,
+        }
+    }
+
+    fn writable(&self) -> Result<()> {
+        if self.shelf.pinned.is_some() {
+            return Err(Error::ReadOnly { path: self.shelf.device.path() });
+        }
+        self.shelf.poison.check()
+    }
+
+    fn register(&self) -> MutexGuard<'_, Register> {
+        self.shelf.register.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads a file of sealed blocks front to back; `each(number, block)` for every block. Returns its XXH3-128.
+pub(super) fn stream(
+    file: &dyn DeviceFile,
+    file_bytes: u64,
+    each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<u128> {
+    let mut hash = Xxh3::new();
+    let mut buffer = vec![0; STREAM_BYTES.min(usize::try_from(file_bytes).unwrap_or(usize::MAX))];
+    let mut at = 0;
+    while at < file_bytes {
+        let bytes = (file_bytes - at).min(buffer.len() as u64) as usize;
+        let part = &mut buffer[..bytes];
+        file.read(at, part)?;
+        hash.update(part);
+        for (i, block) in part.chunks_exact(BLOCK_BYTES).enumerate() {
+            each(at / BLOCK_BYTES as u64 + i as u64, block)?;
+        }
+        at += bytes as u64;
+    }
+    Ok(nonzero(hash.digest128()))
+}
+
+pub(super) fn same_hash(path: &Path, file_ref: &FileRef, hash: u128) -> Result<()> {
+    if hash == file_ref.xxh3 {
+        return Ok(());
+    }
+    let (expected, found) = (format!("{:#034x}", file_ref.xxh3), format!("{hash:#034x}"));
+    Err(corrupt(path, 0, "whole-file hash", expected, found))
+}
+
+/// 0 means "written in place", so a hash that happens to be 0 becomes 1.
+fn nonzero(hash: u128) -> u128 {
+    hash.max(1)
+}
+
+fn blob_bytes(declared: u64, file_bytes: u64, path: &Path) -> Result<usize> {
+    let blocks =
+        declared.checked_add(BLOB_HEADER_BYTES as u64).map(|bytes| bytes.div_ceil(BODY_BYTES as u64));
+    if blocks != Some(file_bytes / BLOCK_BYTES as u64) {
+        let expected = format!("as many as fill {file_bytes} bytes of blocks");
+        return Err(corrupt(path, 0, "blob bytes", expected, declared.to_string()));
+    }
+    usize::try_from(declared)
+        .map_err(|_| corrupt(path, 0, "blob bytes", "addressable".into(), declared.to_string()))
+}
+
+fn corrupt(path: &Path, at: u64, what: &'static str, expected: String, found: String) -> Error {
+    Error::Corrupt { path: path.to_path_buf(), at, what, expected, found }
+}
+
+fn missing(name: &str) -> Error {
+    corrupt(Path::new(name), 0, "committed file", "there".to_owned(), "missing".to_owned())
+}
+
+/// A full disk is the caller's to handle; every other failed write poisons.
+fn watch_space<T>(poison: &Poison, result: Result<T>) -> Result<T> {
+    match result {
+        Err(Error::Full { .. }) => result,
+        _ => poison.watch(result),
+    }
+}
+
+/// A data file whose failed writes and syncs poison the store.
+#[derive(Debug)]
+struct WatchedFile {
+    file: Arc<dyn DeviceFile>,
+    poison: Poison,
+}
+
+impl DeviceFile for WatchedFile {
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    fn len_bytes(&self) -> Result<u64> {
+        self.file.len_bytes()
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.file.read(offset, into)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.poison.check()?;
+        watch_space(&self.poison, self.file.write(offset, data))
+    }
+
+    fn read_many(
+        &self,
+        requests: &[ReadRequest],
+        depth: usize,
+        done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.file.read_many(requests, depth, done)
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        self.poison.check()?;
+        watch_space(&self.poison, self.file.set_len(bytes))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.poison.check()?;
+        self.poison.watch(self.file.sync())
+    }
+}

@@ -1,0 +1,265 @@
+//! Creating a store, and opening one at exactly its last commit.
+//!
+//! Creation: manifest and superblock are written and synced under names that nobody opens, their names are synced, and
+//! one rename makes it a store. Whatever a crash leaves before that is no store, and may be created again.
+//!
+//! Opening for writing: superblock, manifest up to its last whole record, cut off the torn tail, remove what no record
+//! names, and sync all three, so that what was read is also durable before anybody builds on it.
+
+use super::catalog::Catalog;
+use super::commit::{remove_file, write_manifest};
+use super::format::{self, NamedFile, Superblock};
+use super::poison::Poison;
+use super::{Budget, FileId, Files, State, Store, StoreOptions, Workers, manifest};
+use crate::device::block::BlockOwner;
+use crate::device::{Access, Device, DeviceFile, LockGuard};
+use crate::{Error, HashKind, KeyHasher, Result, Seed};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// How often a read-only open starts again when a writer commits under it. Each try loses only to a whole rotation or
+/// removal in between, so a handful would do.
+const SNAPSHOT_TRIES: usize = 32;
+
+impl Store {
+    /// Creates a store in an empty directory.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the directory is a store, `NotAStore` if it holds other files, `Locked`.
+    pub fn create_on(device: Arc<dyn Device>, options: StoreOptions) -> Result<Store> {
+        check_empty(&*device)?;
+        let lock = device.lock()?;
+        // Somebody may have created one between the first look and the lock.
+        for leftover in check_empty(&*device)? {
+            device.remove(&leftover)?;
+        }
+        let superblock = Superblock {
+            hash_kind: options.hash_kind.unwrap_or_default(),
+            store_id: device.random_128()?,
+            seed: options.seed.map_or_else(|| device.random_128().map(Seed), Ok)?,
+            generation: 1,
+            epoch: 1,
+            manifest: FileId(1),
+        };
+        let catalog = Catalog { time_ns: device.now_ns(), ..Catalog::default() };
+        let owner = BlockOwner { store_id: superblock.store_id, file_id: superblock.manifest.0 };
+        let next_file = superblock.manifest.0 + 1;
+        let (manifest, bytes) = write_manifest(&*device, &catalog, superblock.epoch, next_file, owner)?;
+        superblock.write_all(&*device.create(format::SUPERBLOCK_DRAFT_NAME)?)?;
+        device.sync_directory()?;
+        device.rename(format::SUPERBLOCK_DRAFT_NAME, format::SUPERBLOCK_NAME)?;
+        device.sync_directory()?;
+        let log = OpenLog { manifest, log_bytes: bytes, snapshot_bytes: bytes };
+        Store::assemble(device, options, superblock, catalog, log, next_file, Some(lock))
+    }
+
+    /// Opens a store for writing, at its last commit.
+    ///
+    /// # Errors
+    /// `NotAStore` (nothing is created in such a directory), `UnsupportedVersion`, `Locked`, `Corrupt`, `Incompatible` if
+    /// the options ask for another seed or hash kind.
+    pub fn open_on(device: Arc<dyn Device>, options: StoreOptions) -> Result<Store> {
+        // Before the lock: a lock may leave a file behind, and this may not be ours.
+        check_options(&Superblock::read(&*device)?, &options)?;
+        let lock = device.lock()?;
+        let superblock = Superblock::read(&*device)?;
+        device.open(format::SUPERBLOCK_NAME, Access::Write)?.sync()?;
+        let file = open_manifest(&*device, &superblock, Access::Write)?;
+        let log = manifest::read(&*file, owner(&superblock), superblock.epoch)?;
+        if log.valid_bytes < log.file_bytes {
+            file.set_len(log.valid_bytes)?;
+        }
+        file.sync()?;
+        let mut next_file = log.records.last().map_or(0, |record| record.next_file);
+        let open_log =
+            OpenLog { manifest: file, log_bytes: log.valid_bytes, snapshot_bytes: log.snapshot_bytes };
+        let catalog = Catalog::replay(log.records);
+        next_file = remove_orphans(&*device, &superblock, &catalog, next_file)?;
+        Store::assemble(device, options, superblock, catalog, open_log, next_file, Some(lock))
+    }
+
+    /// Opens the store that is there, or creates one.
+    ///
+    /// # Errors
+    /// As [`Store::open_on`] and [`Store::create_on`].
+    pub fn open_or_create_on(device: Arc<dyn Device>, options: StoreOptions) -> Result<Store> {
+        match device.open(format::SUPERBLOCK_NAME, Access::Read) {
+            Err(Error::NotFound { .. }) => Store::create_on(device, options),
+            _ => Store::open_on(device, options),
+        }
+    }
+
+    /// Opens a snapshot of the last commit beside a writer, without a lock; writes nothing.
+    ///
+    /// # Errors
+    /// As [`Store::open_on`], less `Locked`; `Corrupt` also if a writer commits faster than the files can be opened.
+    pub fn open_read_only_on(device: Arc<dyn Device>, options: StoreOptions) -> Result<Store> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match Store::snapshot(Arc::clone(&device), &options) {
+                // A manifest or data file that vanished, or a log read while it grew: the writer has moved on.
+                Err(Error::NotFound { .. } | Error::Corrupt { .. }) if tries < SNAPSHOT_TRIES => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn snapshot(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store> {
+        let superblock = Superblock::read(&*device)?;
+        check_options(&superblock, options)?;
+        let file = open_manifest(&*device, &superblock, Access::Read)?;
+        let log = manifest::read(&*file, owner(&superblock), superblock.epoch)?;
+        let open_log =
+            OpenLog { manifest: file, log_bytes: log.valid_bytes, snapshot_bytes: log.snapshot_bytes };
+        let catalog = Catalog::replay(log.records);
+        Store::assemble(device, options.clone(), superblock, catalog, open_log, 0, None)
+    }
+
+    fn assemble(
+        device: Arc<dyn Device>,
+        options: StoreOptions,
+        superblock: Superblock,
+        catalog: Catalog,
+        log: OpenLog,
+        next_file: u64,
+        lock: Option<Box<dyn LockGuard>>,
+    ) -> Result<Store> {
+        let poison = Poison::new(device.path());
+        let read_only = lock.is_none();
+        let files = if read_only {
+            let pinned = pin(&*device, &catalog)?;
+            Files::pinned(Arc::clone(&device), superblock.store_id, poison.clone(), pinned)
+        } else {
+            Files::new(Arc::clone(&device), superblock.store_id, poison.clone(), next_file)
+        };
+        let threads = if read_only { 0 } else { options.threads };
+        let store = Store {
+            files,
+            budget: Budget::new(options.memory_bytes),
+            workers: Workers::new(threads, poison.clone())?,
+            poison,
+            read_only,
+            hasher: KeyHasher::new(superblock.hash_kind, superblock.seed),
+            store_id: superblock.store_id,
+            state: Mutex::new(State {
+                catalog,
+                superblock,
+                manifest: log.manifest,
+                log_bytes: log.log_bytes,
+                snapshot_bytes: log.snapshot_bytes,
+                participants: BTreeMap::new(),
+                removed: BTreeSet::new(),
+                dead: Vec::new(),
+                has_reserve: false,
+            }),
+            device,
+            options,
+            _lock: lock,
+        };
+        if !read_only {
+            store.state().has_reserve = store.keep_reserve();
+        }
+        Ok(store)
+    }
+}
+
+struct OpenLog {
+    manifest: Arc<dyn DeviceFile>,
+    log_bytes: u64,
+    snapshot_bytes: u64,
+}
+
+fn owner(superblock: &Superblock) -> BlockOwner {
+    BlockOwner { store_id: superblock.store_id, file_id: superblock.manifest.0 }
+}
+
+fn open_manifest(
+    device: &dyn Device,
+    superblock: &Superblock,
+    access: Access,
+) -> Result<Arc<dyn DeviceFile>> {
+    let name = format::manifest_name(superblock.manifest);
+    match device.open(&name, access) {
+        Err(Error::NotFound { .. }) => Err(missing(&name)),
+        file => file,
+    }
+}
+
+/// Refuses a directory that holds anything but what an interrupted creation leaves; returns those leftovers.
+fn check_empty(device: &dyn Device) -> Result<Vec<String>> {
+    let names = device.list()?;
+    if names.iter().any(|name| name == format::SUPERBLOCK_NAME) {
+        return Err(Error::AlreadyExists { what: "store", name: device.path().display().to_string() });
+    }
+    let first_manifest = format::manifest_name(FileId(1));
+    let is_leftover = |name: &&String| **name == first_manifest || *name == format::SUPERBLOCK_DRAFT_NAME;
+    if let Some(foreign) = names.iter().find(|name| !is_leftover(name)) {
+        let why =
+            format!("it holds other files, such as {foreign:?}; create the store in an empty directory");
+        return Err(Error::NotAStore { path: device.path(), why });
+    }
+    Ok(names)
+}
+
+fn check_options(superblock: &Superblock, options: &StoreOptions) -> Result<()> {
+    if options.seed.is_some_and(|seed| seed != superblock.seed) {
+        let fingerprint = |seed: Seed| format!("of fingerprint {:016x}", seed.fingerprint());
+        let (expected, found) = (fingerprint(superblock.seed), fingerprint(options.seed.unwrap_or_default()));
+        return Err(Error::Incompatible { what: "seed", expected, found });
+    }
+    let asked: HashKind = options.hash_kind.unwrap_or(superblock.hash_kind);
+    if asked != superblock.hash_kind {
+        let (expected, found) = (format!("{:?}", superblock.hash_kind), format!("{asked:?}"));
+        return Err(Error::Incompatible { what: "hash kind", expected, found });
+    }
+    Ok(())
+}
+
+/// Removes our files that the last commit does not name and syncs the directory; returns a file number above all that
+/// were ever there.
+fn remove_orphans(
+    device: &dyn Device,
+    superblock: &Superblock,
+    catalog: &Catalog,
+    next_file: u64,
+) -> Result<u64> {
+    let mut next_file = next_file.max(superblock.manifest.0 + 1);
+    let needed: BTreeSet<FileId> = catalog.files().map(|file| file.id).collect();
+    let names = device.list()?;
+    for name in &names {
+        let Some(file) = format::parse_name(name) else { continue };
+        let (id, is_needed) = match file {
+            NamedFile::Manifest(id) => (id, id == superblock.manifest),
+            NamedFile::Data(id) => (id, needed.contains(&id)),
+        };
+        next_file = next_file.max(id.0.saturating_add(1));
+        if !is_needed {
+            remove_file(device, file)?;
+        }
+    }
+    for id in needed {
+        let name = format::data_name(id);
+        if names.binary_search(&name).is_err() {
+            return Err(missing(&name));
+        }
+    }
+    device.sync_directory()?;
+    Ok(next_file)
+}
+
+/// Opens every file of the snapshot, so that a writer may remove the names.
+fn pin(device: &dyn Device, catalog: &Catalog) -> Result<BTreeMap<FileId, Arc<dyn DeviceFile>>> {
+    catalog.files().map(|f| Ok((f.id, device.open(&format::data_name(f.id), Access::Read)?))).collect()
+}
+
+fn missing(name: &str) -> Error {
+    Error::Corrupt {
+        path: Path::new(name).to_path_buf(),
+        at: 0,
+        what: "committed file",
+        expected: "there".to_owned(),
+        found: "missing".to_owned(),
+    }
+}

@@ -1,0 +1,42 @@
+//! The first failed write or sync of a store, kept until the store is reopened.
+//!
+//! Invariant: once set it stays, and it keeps the first reason.
+
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// A flag with a reason. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Poison {
+    path: Arc<Path>,
+    why: Arc<OnceLock<String>>,
+}
+
+impl Poison {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Poison { path: path.into(), why: Arc::default() }
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.path.to_path_buf()
+    }
+
+    pub(super) fn set(&self, why: String) {
+        // Only the first reason is the cause.
+        let _ = self.why.set(why);
+    }
+
+    /// Sets it if `result` failed.
+    pub(super) fn watch<T>(&self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| self.set(error.to_string()))
+    }
+
+    /// `Poisoned` if it is set.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.why.get() {
+            None => Ok(()),
+            Some(why) => Err(Error::Poisoned { path: self.path(), why: why.clone() }),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+use super::*;
+use crate::device::memory::MemoryDevice;
+use crate::device::sim::SimDevice;
+use crate::device::{Access, BLOCK_BYTES};
+
+/// A summary whose whole state is one blob.
+struct Blob {
+    bytes: Vec<u8>,
+    saved: Option<(Vec<u8>, FileRef)>,
+    pending: Option<FileRef>,
+}
+
+impl Blob {
+    fn new(bytes: &[u8]) -> Arc<Mutex<Blob>> {
+        Arc::new(Mutex::new(Blob { bytes: bytes.to_vec(), saved: None, pending: None }))
+    }
+
+    fn load(store: &Store, name: &str) -> Result<Vec<u8>> {
+        let entry = store.record(name).ok_or(Error::NotFound { what: "summary", name: name.to_owned() })?;
+        store.files().read_blob(&entry.record.files[0])
+    }
+}
+
+impl Participant for Blob {
+    fn structure(&self) -> Structure {
+        Structure { id: 7, version: 1 }
+    }
+
+    fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
+        if self.saved.as_ref().is_some_and(|(bytes, _)| *bytes == self.bytes) {
+            return Ok(Prepared::Unchanged);
+        }
+        let file = files.write_blob(&self.bytes)?;
+        self.pending = Some(file);
+        Ok(Prepared::Changed(Record { state: b"inline".to_vec(), files: vec![file] }))
+    }
+
+    fn committed(&mut self, _: CommitId) {
+        self.saved = self.pending.take().map(|file| (self.bytes.clone(), file));
+    }
+}
+
+fn options() -> StoreOptions {
+    StoreOptions::new().threads(0).reserve_bytes(8192)
+}
+
+fn data_files(device: &dyn Device) -> usize {
+    device.list().unwrap().iter().filter(|name| name.ends_with(".seg")).count()
+}
+
+#[test]
+fn blobs_of_every_length_come_back() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device, options()).unwrap();
+    for bytes in [0, 1, 4071, 4072, 4073, 8152, 8153, 64 * 4080 - 8, 64 * 4080 - 7, 600_000] {
+        let blob: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
+        let file = store.files().write_blob(&blob).unwrap();
+        assert_eq!(store.files().read_blob(&file).unwrap(), blob, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn a_commit_is_what_the_next_open_finds() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), options()).unwrap();
+    let (id, seed) = (store.id(), store.seed());
+    let blob = Blob::new(b"one");
+    store.attach("../weird name", blob.clone()).unwrap();
+    assert_eq!(store.commit(b"p1").unwrap(), CommitId(1));
+    blob.lock().unwrap().bytes = b"two, not committed".to_vec();
+    drop(store);
+    let store = Store::open_on(device.clone(), options()).unwrap();
+    assert_eq!((store.id(), store.seed()), (id, seed));
+    assert_eq!(store.position(), b"p1");
+    assert_eq!(Blob::load(&store, "../weird name").unwrap(), b"one");
+    assert_eq!(store.summaries()[0].name, "../weird name");
+    assert_eq!(device.list().unwrap(), ["000001.man", "000002.seg", "reserve", "superblock"]);
+}
+
+#[test]
+fn what_did_not_change_costs_nothing() {
+    let device = SimDevice::new(1);
+    let store = Store::create_on(Arc::new(device.clone()), options()).unwrap();
+    let blob = Blob::new(b"x");
+    store.attach("a", blob).unwrap();
+    store.commit(b"p").unwrap();
+    device.reset_counts();
+    assert_eq!(store.commit(b"p").unwrap(), CommitId(1));
+    assert_eq!(device.io_counts(), Default::default());
+    store.commit(b"q").unwrap();
+    let counts = device.io_counts();
+    assert_eq!((counts.blocks_written, counts.syncs, counts.blocks_read), (2, 1, 0));
+}
+
+#[test]
+fn dead_files_are_removed_by_the_commit_that_drops_them() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), options()).unwrap();
+    let blob = Blob::new(b"0");
+    store.attach("a", blob.clone()).unwrap();
+    for i in 0..5u8 {
+        blob.lock().unwrap().bytes = vec![i; 9000];
+        store.commit(&[i]).unwrap();
+        assert_eq!(data_files(&*device), 1);
+    }
+    store.remove("a").unwrap();
+    assert!(store.record("a").is_none());
+    store.commit(b"gone").unwrap();
+    assert_eq!(data_files(&*device), 0);
+    assert!(matches!(store.remove("a"), Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn orphans_are_removed_by_the_next_writer_and_foreign_files_are_not() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), options()).unwrap();
+    store.files().write_blob(b"nobody names me").unwrap();
+    let (kept, _) = store.files().create().unwrap();
+    store.files().discard(kept).unwrap();
+    drop(store);
+    device.create("README.seg").unwrap();
+    assert_eq!(data_files(&*device), 2);
+    Store::open_read_only_on(device.clone(), options()).unwrap();
+    assert_eq!(data_files(&*device), 2, "a reader removes nothing");
+    Store::open_on(device.clone(), options()).unwrap();
+    assert_eq!(device.list().unwrap(), ["000001.man", "README.seg", "reserve", "superblock"]);
+}
+
+#[test]
+fn the_manifest_log_stays_short() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), options().manifest_bytes(64 << 10)).unwrap();
+    store.attach("a", Blob::new(b"x")).unwrap();
+    for i in 0..100u32 {
+        store.commit(&i.to_le_bytes()).unwrap();
+    }
+    let manifests: Vec<String> =
+        device.list().unwrap().into_iter().filter(|name| name.ends_with(".man")).collect();
+    assert_eq!(manifests.len(), 1);
+    assert!(device.open(&manifests[0], Access::Read).unwrap().len_bytes().unwrap() <= 80 << 10);
+    drop(store);
+    let store = Store::open_on(device, options()).unwrap();
+    assert_eq!(store.commit_info().commit, CommitId(100));
+    assert_eq!(Blob::load(&store, "a").unwrap(), b"x");
+}
+
+#[test]
+fn a_reader_keeps_its_snapshot_beside_a_writer() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), options()).unwrap();
+    let blob = Blob::new(b"old");
+    store.attach("a", blob.clone()).unwrap();
+    store.commit(b"1").unwrap();
+    let reader = Store::open_read_only_on(device.clone(), options()).unwrap();
+    blob.lock().unwrap().bytes = b"new".to_vec();
+    store.commit(b"2").unwrap();
+    assert_eq!(Blob::load(&reader, "a").unwrap(), b"old");
+    assert_eq!(reader.position(), b"1");
+    assert!(matches!(reader.commit(b"3"), Err(Error::ReadOnly { .. })));
+    assert!(matches!(reader.files().create(), Err(Error::ReadOnly { .. })));
+    let reader = Store::open_read_only_on(device.clone(), options()).unwrap();
+    assert_eq!(Blob::load(&reader, "a").unwrap(), b"new");
+    assert!(matches!(Store::open_on(device, options()), Err(Error::Locked { .. })));
+}
+
+#[test]
+fn what_is_not_a_store_is_left_as_it_is() {
+    let device = Arc::new(MemoryDevice::new());
+    assert!(matches!(Store::open_on(device.clone(), options()), Err(Error::NotAStore { .. })));
+    assert!(device.list().unwrap().is_empty());
+    device.create("thesis.doc").unwrap();
+    let error = Store::create_on(device.clone(), options()).unwrap_err();
+    assert!(error.to_string().contains("thesis.doc"), "{error}");
+    let file = device.create("superblock").unwrap();
+    file.write(0, &[b'#'; 4 * BLOCK_BYTES]).unwrap();
+    assert!(matches!(Store::open_on(device.clone(), options()), Err(Error::NotAStore { .. })));
+    assert_eq!(device.list().unwrap(), ["superblock", "thesis.doc"]);
+}
+
+#[test]
+fn another_version_says_so() {
+    let device = Arc::new(MemoryDevice::new());
+    drop(Store::create_on(device.clone(), options()).unwrap());
+    let file = device.open("superblock", Access::Write).unwrap();
+    let mut slots = vec![0; 4 * BLOCK_BYTES];
+    file.read(0, &mut slots).unwrap();
+    for slot in slots.chunks_exact_mut(BLOCK_BYTES) {
+        slot[8] = 9;
+    }
+    file.write(0, &slots).unwrap();
+    let error = Store::open_on(device, options()).unwrap_err();
+    assert!(matches!(error, Error::UnsupportedVersion { found: 9, supported: 1, .. }), "{error}");
+}
+
+#[test]
+fn another_seed_or_hash_kind_is_incompatible() {
+    let device = Arc::new(MemoryDevice::new());
+    let seeded = options().seed(Seed(5)).hash_kind(HashKind::SipHash13);
+    drop(Store::create_on(device.clone(), seeded.clone()).unwrap());
+    let store = Store::open_on(device.clone(), seeded).unwrap();
+    assert_eq!((store.seed(), store.hash_kind()), (Seed(5), HashKind::SipHash13));
+    drop(store);
+    let other_seed = Store::open_on(device.clone(), options().seed(Seed(6)));
+    assert!(matches!(other_seed, Err(Error::Incompatible { what: "seed", .. })));
+    let other_kind = Store::open_on(device, options().hash_kind(HashKind::Xxh3));
+    assert!(matches!(other_kind, Err(Error::Incompatible { what: "hash kind", .. })));
+}
+
+#[test]
+fn a_full_disk_leaves_the_last_commit_and_lets_a_removal_through() {
+    let device = SimDevice::new(1);
+    let store = Store::create_on(Arc::new(device.clone()), options()).unwrap();
+    let (big, small) = (Blob::new(&[1; 100_000]), Blob::new(b"s"));
+    store.attach("big", big).unwrap();
+    store.attach("small", small.clone()).unwrap();
+    store.commit(b"1").unwrap();
+    device.set_capacity_bytes(device.used_bytes());
+    small.lock().unwrap().bytes = b"does not fit".to_vec();
+    assert!(matches!(store.commit(b"2"), Err(Error::Full { .. })));
+    assert_eq!(data_files(&device), 2, "the files of the failed commit are taken back");
+    assert_eq!((store.position(), Blob::load(&store, "small").unwrap()), (b"1".to_vec(), b"s".to_vec()));
+    small.lock().unwrap().bytes = b"s".to_vec();
+    store.remove("big").unwrap();
+    store.commit(b"3").unwrap();
+    assert!(device.list().unwrap().iter().any(|name| name == "reserve"), "the reserve is back");
+    small.lock().unwrap().bytes = b"fits".to_vec();
+    store.commit(b"4").unwrap();
+    drop(store);
+    let store = Store::open_on(Arc::new(device), options()).unwrap();
+    assert_eq!(Blob::load(&store, "small").unwrap(), b"fits");
+}
+
+#[test]
+fn verify_collects_all_damage() {
+    let device = SimDevice::new(1);
+    let store = Store::create_on(Arc::new(device.clone()), options()).unwrap();
+    store.attach("a", Blob::new(&[1; 20_000])).unwrap();
+    store.commit(b"1").unwrap();
+    let whole = store.verify().unwrap();
+    assert!(whole.is_whole(), "{whole:?}");
+    assert_eq!((whole.files, whole.blocks, whole.bytes), (3, 4 + 4 + 5, 13 * 4096));
+    let name = device.list().unwrap().into_iter().find(|name| name.ends_with(".seg")).unwrap();
+    assert!(device.flip_bit(&name, 8 * 5000) && device.flip_bit(&name, 8 * 17000));
+    assert!(device.flip_bit("superblock", 3) && device.flip_bit("000001.man", 8 * 4096));
+    let report = store.verify().unwrap();
+    let places: Vec<(&str, u64)> = report.damaged.iter().map(|d| (d.file.as_str(), d.offset)).collect();
+    let expected = [("superblock", 0), ("000001.man", 4096), (&name, 4096), (&name, 16384), (&name, 0)];
+    assert_eq!(places, expected, "both blocks, and the whole-file hash");
+    assert!(matches!(Blob::load(&store, "a"), Err(Error::Corrupt { at: 4096, .. })));
+}
+
+#[test]
+fn names_and_records_are_checked() {
+    let store = Store::create_on(Arc::new(MemoryDevice::new()), options()).unwrap();
+    for name in ["", "a\nb", &"x".repeat(256)] {
+        assert!(matches!(store.attach(name, Blob::new(b"")), Err(Error::InvalidOption { .. })));
+    }
+    store.attach("a", Blob::new(b"")).unwrap();
+    assert!(matches!(store.attach("a", Blob::new(b"")), Err(Error::AlreadyExists { .. })));
+    assert!(matches!(store.commit(&[0; 65537]), Err(Error::InvalidOption { .. })));
+    store.commit(&[0; 65536]).unwrap();
+    assert!(store.files().discard(FileId(2)).is_err(), "a committed file is not discarded");
+}

@@ -1,0 +1,209 @@
+//! The store's background threads: merges and sorts that need not hold up an insert.
+//!
+//! Invariants:
+//! 1. A job that fails or panics poisons the store with its text; nothing fails in silence.
+//! 2. With zero threads a job runs inside `spawn`, so a simulated run is deterministic.
+//! 3. Dropping the pool waits for the jobs that have been spawned.
+
+use super::poison::Poison;
+use crate::{Error, Result};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// A small pool of threads. Shared by everything that a store has open.
+pub struct Workers {
+    queue: Arc<Queue>,
+    threads: Vec<JoinHandle<()>>,
+    poison: Poison,
+}
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    jobs: VecDeque<Box<dyn FnOnce() + Send>>,
+    closed: bool,
+}
+
+/// A spawned job.
+#[derive(Debug)]
+pub struct Job {
+    outcome: Arc<Outcome>,
+    poison: Poison,
+}
+
+#[derive(Debug, Default)]
+struct Outcome {
+    /// `None` while it runs; then whether it succeeded.
+    done: Mutex<Option<bool>>,
+    changed: Condvar,
+}
+
+impl Workers {
+    pub(super) fn new(threads: usize, poison: Poison) -> Result<Self> {
+        let queue = Arc::<Queue>::default();
+        let mut workers = Workers { queue, threads: Vec::new(), poison };
+        for i in 0..threads {
+            let queue = Arc::clone(&workers.queue);
+            let thread =
+                std::thread::Builder::new().name(format!("overbank-{i}")).spawn(move || queue.serve());
+            let path = workers.poison.path();
+            workers.threads.push(thread.map_err(|source| Error::Io {
+                op: "start a thread for",
+                path,
+                source,
+            })?);
+        }
+        Ok(workers)
+    }
+
+    /// How many threads there are; 0 means that jobs run inside [`Workers::spawn`].
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Runs `job` on a free thread.
+    ///
+    /// # Errors
+    /// None here: a job's failure poisons the store and shows in [`Job::wait`].
+    pub fn spawn(&self, job: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
+        let outcome = Arc::<Outcome>::default();
+        let (result, poison) = (Arc::clone(&outcome), self.poison.clone());
+        let run = move || {
+            let success = match catch_unwind(AssertUnwindSafe(job)) {
+                Ok(Ok(())) => true,
+                Ok(Err(error)) => {
+                    poison.set(format!("a background job failed: {error}"));
+                    false
+                }
+                Err(panic) => {
+                    poison.set(format!("a background job panicked: {}", panic_text(&*panic)));
+                    false
+                }
+            };
+            *lock(&result.done) = Some(success);
+            result.changed.notify_all();
+        };
+        if self.threads.is_empty() {
+            run();
+        } else {
+            lock(&self.queue.state).jobs.push_back(Box::new(run));
+            self.queue.changed.notify_one();
+        }
+        Job { outcome, poison: self.poison.clone() }
+    }
+}
+
+impl Job {
+    /// Whether it has ended, well or not.
+    pub fn is_done(&self) -> bool {
+        lock(&self.outcome.done).is_some()
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// `Poisoned` if it failed or panicked.
+    pub fn wait(&self) -> Result<()> {
+        let mut done = lock(&self.outcome.done);
+        while done.is_none() {
+            done = self.outcome.changed.wait(done).unwrap_or_else(PoisonError::into_inner);
+        }
+        if *done == Some(true) { Ok(()) } else { self.poison.check() }
+    }
+}
+
+impl Queue {
+    fn serve(&self) {
+        loop {
+            let mut state = lock(&self.state);
+            let job = loop {
+                if let Some(job) = state.jobs.pop_front() {
+                    break job;
+                }
+                if state.closed {
+                    return;
+                }
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            };
+            drop(state);
+            job();
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        lock(&self.queue.state).closed = true;
+        self.queue.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // Jobs catch their own panics, so a thread has nothing to report here.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers").field("threads", &self.threads.len()).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn pool(threads: usize) -> (Workers, Poison) {
+        let poison = Poison::new("store".into());
+        (Workers::new(threads, poison.clone()).unwrap(), poison)
+    }
+
+    #[test]
+    fn all_jobs_run_before_the_pool_is_gone() {
+        for threads in [0, 1, 3] {
+            let ran = Arc::new(AtomicUsize::new(0));
+            let (workers, poison) = pool(threads);
+            for _ in 0..100 {
+                let ran = Arc::clone(&ran);
+                workers.spawn(move || {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                    Ok(())
+                });
+            }
+            drop(workers);
+            assert_eq!(ran.load(Ordering::Relaxed), 100);
+            poison.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_panic_or_an_error_poisons_with_its_text() {
+        for threads in [0, 2] {
+            let (workers, poison) = pool(threads);
+            assert!(workers.spawn(|| panic!("broken merge")).wait().is_err());
+            assert!(poison.check().unwrap_err().to_string().contains("broken merge"));
+            let (workers, _) = pool(threads);
+            let missing = || Err(Error::NotFound { what: "file", name: "x".to_owned() });
+            let error = workers.spawn(missing).wait().unwrap_err();
+            assert!(error.to_string().contains("no file"), "{error}");
+        }
+    }
+}
