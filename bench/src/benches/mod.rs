@@ -3,9 +3,10 @@
 use crate::Bench;
 
 mod hash;
+mod profile;
 
 /// All benches, in the order in which `all` runs them.
-pub const ALL: &[&Bench] = &[&hash::BENCH];
+pub const ALL: &[&Bench] = &[&hash::BENCH, &profile::BENCH];
 
 /// The bench of that name.
 pub fn find(name: &str) -> Option<&'static Bench> {
