@@ -21,7 +21,15 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-PACKAGES = ["linux-doc-6.1", "openjdk-17-doc", "rust-doc", "python3.11-doc"]
+PACKAGES = [
+    "linux-doc-6.1",
+    "openjdk-17-doc",
+    "rust-doc",
+    "python3.11-doc",
+    "cppreference-doc-en-html",
+    "ghc-doc",
+]
+SUFFIXES = (".html", ".txt", ".rst", ".yaml")
 BYTES_WANTED = 300_000_000
 
 
@@ -103,7 +111,7 @@ def documents(folder, debs):
             folders.sort()
             for name in sorted(names):
                 path = Path(top) / name
-                if name.endswith((".html", ".html.gz", ".txt", ".txt.gz", ".rst", ".rst.gz")) and not path.is_symlink():
+                if name.removesuffix(".gz").endswith(SUFFIXES) and not path.is_symlink():
                     yield path
 
 
@@ -124,7 +132,7 @@ def main(folder):
         for done, (line_bytes, word_bytes) in enumerate(pool.imap(encoded, paths, chunksize=16), 1):
             lines.write(line_bytes)
             words.write(word_bytes)
-            if done % 2000 == 0:
+            if done % 5000 == 0:
                 print(f"{done} of {len(paths)} documents, {words.tell() / 1e6:.0f} MB", file=sys.stderr)
     size = words_partial.stat().st_size
     if size < BYTES_WANTED:

@@ -27,6 +27,7 @@ pub struct Contest<'c, 'r, 'w> {
     contenders: Vec<Contender<'w>>,
     memory: bool,
     memory_limit_bytes: Option<u64>,
+    costly: bool,
 }
 
 struct Contender<'w> {
@@ -47,6 +48,7 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
             contenders: Vec::new(),
             memory: false,
             memory_limit_bytes: None,
+            costly: false,
         }
     }
 
@@ -81,6 +83,12 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         self
     }
 
+    /// For samples that last a minute: no warm-up, and at most three rounds.
+    pub fn costly(mut self) -> Self {
+        self.costly = true;
+        self
+    }
+
     /// Enters an engine whose answer is exact: its digest must equal the other exact engines'.
     pub fn exact(self, engine: &'static str, body: impl FnMut(&mut Clock) -> Result<u64> + 'w) -> Self {
         self.enter(engine, true, Box::new(body))
@@ -111,11 +119,12 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
             }
             return Ok(());
         }
-        let rounds = self.run.rounds();
+        let rounds = self.run.rounds().min(if self.costly { 3 } else { usize::MAX });
         if self.memory_limit_bytes.is_some() {
             self.compete(rounds, false, Self::sample_in_child)?;
         } else {
-            self.compete(rounds, self.run.size != Size::Smoke, Self::sample_here)?;
+            let warm_up = self.run.size != Size::Smoke && !self.costly;
+            self.compete(rounds, warm_up, Self::sample_here)?;
         }
         self.report(rounds)?;
         if self.memory && self.memory_limit_bytes.is_none() {

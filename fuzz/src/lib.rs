@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod mutate;
+mod sketch_bytes;
 mod smoke;
 pub mod targets;
 

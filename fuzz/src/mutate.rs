@@ -30,12 +30,12 @@ impl Mutator {
         let room = input.len() - at;
         match self.below(9) {
             0 if room > 0 => input[at] ^= 1 << self.below(8),
-            1 if room > 0 => input[at] = self.next() as u8,
+            1 if room > 0 => input[at] = self.number() as u8,
             2 => self.overwrite_with_edge(input, at),
             3 => input.truncate(at),
             4 => drop(input.drain(at..at + self.below(room + 1).min(64))),
             5 => {
-                let filler = self.next() as u8;
+                let filler = self.number() as u8;
                 let count = 1 + self.below(32);
                 input.splice(at..at, vec![filler; count]);
             }
@@ -53,7 +53,7 @@ impl Mutator {
             }
             _ => {
                 for _ in 0..self.below(16) {
-                    input.push(self.next() as u8);
+                    input.push(self.number() as u8);
                 }
             }
         }
@@ -75,11 +75,11 @@ impl Mutator {
 
     /// A number in `0..range`; `range` is not 0.
     pub fn below(&mut self, range: usize) -> usize {
-        ((u128::from(self.next()) * range as u128) >> 64) as usize
+        ((u128::from(self.number()) * range as u128) >> 64) as usize
     }
 
-    /// SplitMix64.
-    fn next(&mut self) -> u64 {
+    /// The next 64 random bits, by SplitMix64.
+    pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Enough to find what a decoder gets plainly wrong; libFuzzer does the rest.
 const MUTANTS: u64 = 20_000;
-const LIMIT: Duration = Duration::from_secs(3);
+const LIMIT: Duration = Duration::from_secs(2);
 const SEED: u64 = 0x0bad_cafe;
 
 #[test]

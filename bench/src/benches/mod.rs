@@ -5,10 +5,12 @@ use crate::Bench;
 mod bits;
 mod hash;
 mod partition;
+mod profile;
 mod sort;
 
 /// All benches, in the order in which `all` runs them.
-pub const ALL: &[&Bench] = &[&hash::BENCH, &partition::BENCH, &sort::BENCH, &bits::BENCH];
+pub const ALL: &[&Bench] =
+    &[&hash::BENCH, &partition::BENCH, &sort::BENCH, &bits::BENCH, &profile::BENCH];
 
 /// The bench of that name.
 pub fn find(name: &str) -> Option<&'static Bench> {
