@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The longest piece that an unaligned buffer is copied in. At 10 GB/s of copying a longer one hides nothing more.
+/// The longest piece that an unaligned buffer is copied in; it bounds the RAM of the copy.
 const BOUNCE_BYTES: usize = 1 << 20;
 
 /// An open descriptor and what is known of it.

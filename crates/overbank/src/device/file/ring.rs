@@ -25,7 +25,7 @@ use std::sync::{Mutex, PoisonError};
 const DEPTH_MAX: usize = 256;
 /// A ring keeps its slab for the next batch up to this size: 128 reads of 32 KiB.
 const SLAB_KEPT_BYTES: usize = 4 << 20;
-/// Rings kept for the next batches. More threads than that pay about 50 µs for a new ring.
+/// Rings kept for the next batches. Threads beyond that make and drop a ring a batch.
 const RINGS_KEPT: usize = 16;
 
 #[derive(Default)]

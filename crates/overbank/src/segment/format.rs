@@ -1,0 +1,184 @@
+//! Where everything lies in a segment file.
+//!
+//! ```text
+//!   block 0 …            n          n + f       n + f + m     n + f + m + 1
+//!   ├── data bodies ─────┼─ fences ─┼─ meta ────┼─ footer ────┤       every block sealed; the seal's tag is the part
+//!
+//!   fences   2^lg_buckets + 1 bucket starts, u32      n remainders, u16        padding 0
+//!   meta     the structure's own bytes                                         padding 0
+//!   footer   0      8        10          12         13            14          16
+//!            ┼ magic ┼ version ┼ structure ┼ hash kind ┼ lg_buckets ┼ structure version
+//!            16                  24       32        40            48           56             64            72
+//!            ┼ seed fingerprint   ┼ blocks ┼ entries ┼ first hash   ┼ last hash  ┼ meta bytes   ┼ padding 0
+//! ```
+
+use super::SegmentKind;
+use super::fences::lg_buckets_for;
+use crate::device::BLOCK_BYTES;
+use crate::device::block::BODY_BYTES;
+use crate::store::Structure;
+use crate::{Error, HashKind, Result};
+use std::path::Path;
+
+/// The version of this layout.
+pub(super) const VERSION: u16 = 1;
+const MAGIC: &[u8; 8] = b"OVBKSEGM";
+const FOOTER_BYTES: usize = 72;
+const _: () = assert!(FOOTER_BYTES <= BODY_BYTES);
+
+/// More blocks than this (16 TiB) do not fit the fences' 32-bit starts.
+pub(super) const BLOCKS_MAX: u64 = u32::MAX as u64;
+
+/// The parts of the file, as tags of their blocks' seals.
+pub(super) const DATA_TAG: u32 = u32::from_le_bytes(*b"sdat");
+pub(super) const FENCES_TAG: u32 = u32::from_le_bytes(*b"sfen");
+pub(super) const META_TAG: u32 = u32::from_le_bytes(*b"smet");
+pub(super) const FOOTER_TAG: u32 = u32::from_le_bytes(*b"sfoo");
+
+/// The last block's contents.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Footer {
+    pub(super) kind: SegmentKind,
+    pub(super) blocks: u64,
+    pub(super) entries: u64,
+    pub(super) first_hash: u64,
+    pub(super) last_hash: u64,
+    pub(super) meta_bytes: u64,
+}
+
+impl Footer {
+    /// Bytes of the encoded fences, without padding.
+    pub(super) fn fences_bytes(&self) -> u64 {
+        if self.blocks == 0 { 0 } else { ((1u64 << lg_buckets_for(self.blocks)) + 1) * 4 + self.blocks * 2 }
+    }
+
+    /// How many blocks the fences take.
+    pub(super) fn fences_blocks(&self) -> u64 {
+        self.fences_bytes().div_ceil(BODY_BYTES as u64)
+    }
+
+    /// How many blocks the structure's own bytes take.
+    pub(super) fn meta_blocks(&self) -> u64 {
+        self.meta_bytes.div_ceil(BODY_BYTES as u64)
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(FOOTER_BYTES);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&self.kind.structure.id.to_le_bytes());
+        out.push(self.kind.hash_kind as u8);
+        out.push(lg_buckets_for(self.blocks) as u8);
+        out.extend_from_slice(&self.kind.structure.version.to_le_bytes());
+        for field in [
+            self.kind.seed_fingerprint,
+            self.blocks,
+            self.entries,
+            self.first_hash,
+            self.last_hash,
+            self.meta_bytes,
+        ] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        // The six fields end at byte 64; eight zero bytes are spare.
+        out.resize(FOOTER_BYTES, 0);
+        out
+    }
+
+    /// Reads the body of the last block of a file of `file_bytes`, and checks that all lengths add up to it.
+    pub(super) fn decode(body: &[u8], file_bytes: u64, path: &Path) -> Result<Footer> {
+        let base = file_bytes.saturating_sub(BLOCK_BYTES as u64);
+        let mut fields = Fields { rest: body, at: base, path };
+        let magic: [u8; 8] = fields.take()?;
+        if magic != *MAGIC {
+            return Err(corrupt(path, base, "magic", format!("{MAGIC:02x?}"), format!("{magic:02x?}")));
+        }
+        let version = u16::from_le_bytes(fields.take()?);
+        if version != VERSION {
+            let what = path.display().to_string();
+            return Err(Error::UnsupportedVersion { what, found: version.into(), supported: VERSION.into() });
+        }
+        let id = u16::from_le_bytes(fields.take()?);
+        let [hash_kind] = fields.take()?;
+        let hash_kind = match hash_kind {
+            1 => HashKind::Xxh3,
+            2 => HashKind::SipHash13,
+            other => return Err(corrupt(path, base + 12, "hash kind", "1 or 2", other)),
+        };
+        let [lg_buckets] = fields.take()?;
+        let structure = Structure { id, version: u16::from_le_bytes(fields.take()?) };
+        let seed_fingerprint = u64::from_le_bytes(fields.take()?);
+        let footer = Footer {
+            kind: SegmentKind { structure, seed_fingerprint, hash_kind },
+            blocks: u64::from_le_bytes(fields.take()?),
+            entries: u64::from_le_bytes(fields.take()?),
+            first_hash: u64::from_le_bytes(fields.take()?),
+            last_hash: u64::from_le_bytes(fields.take()?),
+            meta_bytes: u64::from_le_bytes(fields.take()?),
+        };
+        if footer.blocks > BLOCKS_MAX || footer.meta_bytes > file_bytes {
+            let found = format!("{} blocks, {} bytes of meta", footer.blocks, footer.meta_bytes);
+            return Err(corrupt(
+                path,
+                base + 24,
+                "segment size",
+                format!("{file_bytes} bytes at most"),
+                found,
+            ));
+        }
+        let blocks = footer.blocks + footer.fences_blocks() + footer.meta_blocks() + 1;
+        if blocks * BLOCK_BYTES as u64 != file_bytes {
+            let expected = blocks * BLOCK_BYTES as u64;
+            return Err(corrupt(path, base + 24, "file length in bytes", expected, file_bytes));
+        }
+        if u32::from(lg_buckets) != lg_buckets_for(footer.blocks) {
+            return Err(corrupt(path, base + 13, "lg_buckets", lg_buckets_for(footer.blocks), lg_buckets));
+        }
+        if footer.first_hash > footer.last_hash {
+            return Err(corrupt(
+                path,
+                base + 40,
+                "first hash",
+                format!("at most {:#x}", footer.last_hash),
+                format!("{:#x}", footer.first_hash),
+            ));
+        }
+        check_padding(fields.rest, fields.at, path)?;
+        Ok(footer)
+    }
+}
+
+/// Bytes after the last field are zero.
+pub(super) fn check_padding(padding: &[u8], at: u64, path: &Path) -> Result<()> {
+    match padding.iter().position(|&byte| byte != 0) {
+        None => Ok(()),
+        Some(i) => Err(corrupt(path, at + i as u64, "padding", 0, padding[i])),
+    }
+}
+
+pub(super) fn corrupt(
+    path: &Path,
+    at: u64,
+    what: &'static str,
+    expected: impl ToString,
+    found: impl ToString,
+) -> Error {
+    Error::Corrupt { path: path.into(), at, what, expected: expected.to_string(), found: found.to_string() }
+}
+
+/// Takes fixed-width fields off the front.
+struct Fields<'a> {
+    rest: &'a [u8],
+    at: u64,
+    path: &'a Path,
+}
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (field, rest) = self.rest.split_first_chunk().ok_or_else(|| {
+            corrupt(self.path, self.at, "footer length", format!("{FOOTER_BYTES} bytes"), "fewer")
+        })?;
+        (self.rest, self.at) = (rest, self.at + N as u64);
+        Ok(*field)
+    }
+}

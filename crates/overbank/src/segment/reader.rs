@@ -1,0 +1,247 @@
+//! Opens a segment and reads its blocks.
+
+use super::fences::Fences;
+use super::format::{DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG, check_padding, corrupt};
+use super::{BODY_BYTES, Scan, SegmentKind};
+use crate::device::block::{self, BlockOwner};
+use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
+use crate::store::{FileRef, Files};
+use crate::{Error, Result};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
+
+/// How much is read at a time where a part is read in a row.
+pub(super) const STREAM_BYTES: usize = 1 << 20;
+
+/// An open segment. Shared by all threads; it stays readable after its file is removed.
+#[derive(Debug)]
+pub struct Segment {
+    pub(super) file: Arc<dyn DeviceFile>,
+    pub(super) owner: BlockOwner,
+    file_ref: FileRef,
+    footer: Footer,
+    fences: Fences,
+    meta: Vec<u8>,
+}
+
+impl Segment {
+    /// Opens the segment that a [`SegmentWriter`](super::SegmentWriter) finished, and reads its fences and meta bytes.
+    ///
+    /// # Cost
+    /// Two block reads, and one for 1,632 data blocks and for 4,080 bytes of meta.
+    ///
+    /// # Errors
+    /// `Incompatible` if it is of another structure, seed or hash than `kind`; `UnsupportedVersion`; `Corrupt`.
+    pub fn open(files: &Files, file_ref: &FileRef, kind: SegmentKind) -> Result<Self> {
+        let file = files.open(file_ref)?;
+        let owner = files.owner(file_ref.id);
+        let path = Path::new(file.name());
+        let blocks = file_ref.bytes / BLOCK_BYTES as u64;
+        if blocks == 0 || !file_ref.bytes.is_multiple_of(BLOCK_BYTES as u64) {
+            return Err(corrupt(
+                path,
+                0,
+                "file length in bytes",
+                "a multiple of 4096, not 0",
+                file_ref.bytes,
+            ));
+        }
+        let last = read_part(&*file, owner, blocks - 1..blocks, BODY_BYTES as u64, FOOTER_TAG)?;
+        let footer = Footer::decode(&last, file_ref.bytes, path)?;
+        same_kind(kind, footer.kind)?;
+        let fences_at = footer.blocks;
+        let meta_at = fences_at + footer.fences_blocks();
+        let bytes = read_part(&*file, owner, fences_at..meta_at, footer.fences_bytes(), FENCES_TAG)?;
+        let fences = if footer.blocks == 0 {
+            Fences::new(&Default::default())
+        } else {
+            let hashes = (footer.first_hash, footer.last_hash);
+            Fences::decode(&bytes, footer.blocks, hashes, fences_at * BLOCK_BYTES as u64, path)?
+        };
+        let meta_end = meta_at + footer.meta_blocks();
+        let meta = read_part(&*file, owner, meta_at..meta_end, footer.meta_bytes, META_TAG)?;
+        Ok(Self { file, owner, file_ref: *file_ref, footer, fences, meta })
+    }
+
+    /// What it is of.
+    pub fn kind(&self) -> SegmentKind {
+        self.footer.kind
+    }
+
+    /// The file, as a commit's record names it.
+    pub fn file_ref(&self) -> FileRef {
+        self.file_ref
+    }
+
+    /// Data blocks.
+    pub fn blocks(&self) -> u64 {
+        self.footer.blocks
+    }
+
+    /// Entries, as the writer counted them.
+    pub fn entries(&self) -> u64 {
+        self.footer.entries
+    }
+
+    /// The least and the greatest hash; `None` if it is empty.
+    pub fn hash_range(&self) -> Option<(u64, u64)> {
+        (self.footer.blocks > 0).then_some((self.footer.first_hash, self.footer.last_hash))
+    }
+
+    /// The structure's own bytes.
+    pub fn meta(&self) -> &[u8] {
+        &self.meta
+    }
+
+    /// RAM that the fences and the meta bytes take, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.fences.memory_bytes() + self.meta.capacity()
+    }
+
+    /// The blocks that may hold `hash` (its 64 most significant bits): none if it is outside the segment's range, else
+    /// one, and rarely more. A hash that is in the segment is in them.
+    ///
+    /// # Cost
+    /// Two cache misses, no I/O.
+    pub fn find(&self, hash: u64) -> Range<u64> {
+        self.fences.find(hash)
+    }
+
+    /// Reads data blocks with up to `depth` reads in flight; `done(i, body)` is called for `numbers[i]` as it arrives, in
+    /// any order. Sorting and leaving out repetitions is the caller's.
+    ///
+    /// # Cost
+    /// One block read a number; `depth` blocks of RAM, and 16 bytes a number.
+    ///
+    /// # Errors
+    /// `InvalidOption` for a number that is no data block; `Corrupt`; what `done` fails with.
+    pub fn read_blocks(
+        &self,
+        numbers: &[u64],
+        depth: usize,
+        done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(bad) = numbers.iter().find(|&&number| number >= self.footer.blocks) {
+            return Err(Error::InvalidOption {
+                name: "block",
+                value: bad.to_string(),
+                why: format!("the segment has {} blocks", self.footer.blocks),
+            });
+        }
+        let requests: Vec<ReadRequest> = numbers
+            .iter()
+            .map(|&n| ReadRequest { offset: n * BLOCK_BYTES as u64, bytes: BLOCK_BYTES as u32 })
+            .collect();
+        let path = Path::new(self.file.name());
+        self.file.read_many(&requests, depth, &mut |i, bytes| {
+            done(i, body(bytes, self.owner, numbers[i], DATA_TAG, path)?)
+        })
+    }
+
+    /// Goes through data blocks `range` in order.
+    ///
+    /// # Errors
+    /// `InvalidOption` if the range is not inside the segment.
+    pub fn scan(&self, range: Range<u64>) -> Result<Scan<'_>> {
+        if range.start > range.end || range.end > self.footer.blocks {
+            return Err(Error::InvalidOption {
+                name: "block range",
+                value: format!("{range:?}"),
+                why: format!("the segment has {} blocks", self.footer.blocks),
+            });
+        }
+        Ok(Scan::new(self, range))
+    }
+
+    /// Reads the whole file and checks every seal, and the whole-file hash.
+    ///
+    /// # Cost
+    /// All blocks, once, in order; 1 MiB of RAM.
+    ///
+    /// # Errors
+    /// `Corrupt` at the first damage.
+    pub fn verify(&self) -> Result<()> {
+        let path = Path::new(self.file.name());
+        let mut hash = Xxh3::new();
+        let mut buffer = AlignedBuf::zeroed(STREAM_BYTES.min(self.file_ref.bytes as usize));
+        let mut at = 0;
+        while at < self.file_ref.bytes {
+            let piece = &mut buffer[..(self.file_ref.bytes - at).min(STREAM_BYTES as u64) as usize];
+            self.file.read(at, piece)?;
+            for (i, bytes) in piece.chunks_exact(BLOCK_BYTES).enumerate() {
+                block::check(bytes, self.owner, at / BLOCK_BYTES as u64 + i as u64, path)?;
+            }
+            hash.update(piece);
+            at += piece.len() as u64;
+        }
+        let found = hash.digest128().max(1);
+        if found != self.file_ref.xxh3 {
+            let (expected, found) = (format!("{:#034x}", self.file_ref.xxh3), format!("{found:#034x}"));
+            return Err(corrupt(path, 0, "whole-file hash", expected, found));
+        }
+        Ok(())
+    }
+}
+
+/// The body of a block that was read, once its seal and its part are checked.
+pub(super) fn body<'a>(
+    bytes: &'a [u8],
+    owner: BlockOwner,
+    number: u64,
+    tag: u32,
+    path: &Path,
+) -> Result<&'a [u8]> {
+    let seal = block::check(bytes, owner, number, path)?;
+    if seal.tag != tag {
+        let at = number * BLOCK_BYTES as u64;
+        return Err(corrupt(path, at, "block tag", format!("{tag:#010x}"), format!("{:#010x}", seal.tag)));
+    }
+    Ok(&bytes[..BODY_BYTES])
+}
+
+/// The first `bytes` bytes of the bodies of `blocks`, what follows being zero. The file is known to be that long.
+fn read_part(
+    file: &dyn DeviceFile,
+    owner: BlockOwner,
+    blocks: Range<u64>,
+    bytes: u64,
+    tag: u32,
+) -> Result<Vec<u8>> {
+    let path = Path::new(file.name());
+    let mut out = Vec::new();
+    let mut left = bytes as usize;
+    let mut block = AlignedBuf::zeroed(BLOCK_BYTES);
+    for number in blocks {
+        let at = number * BLOCK_BYTES as u64;
+        file.read(at, &mut block)?;
+        let (part, padding) = body(&block, owner, number, tag, path)?.split_at(left.min(BODY_BYTES));
+        out.extend_from_slice(part);
+        left -= part.len();
+        check_padding(padding, at + part.len() as u64, path)?;
+    }
+    Ok(out)
+}
+
+fn same_kind(wanted: SegmentKind, found: SegmentKind) -> Result<()> {
+    let differs = |what, expected: String, found: String| Err(Error::Incompatible { what, expected, found });
+    if wanted.structure.id != found.structure.id {
+        return differs("the structure", wanted.structure.id.to_string(), found.structure.id.to_string());
+    }
+    if wanted.hash_kind != found.hash_kind {
+        return differs("the hash", format!("{:?}", wanted.hash_kind), format!("{:?}", found.hash_kind));
+    }
+    if wanted.seed_fingerprint != found.seed_fingerprint {
+        let hex = |seed: u64| format!("{seed:016x}");
+        return differs("the seed", hex(wanted.seed_fingerprint), hex(found.seed_fingerprint));
+    }
+    if wanted.structure.version != found.structure.version {
+        return Err(Error::UnsupportedVersion {
+            what: format!("a segment of structure {}", found.structure.id),
+            found: found.structure.version.into(),
+            supported: wanted.structure.version.into(),
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! Segments against a sorted list of entries, damage of every byte, and counted blocks.
+
+use super::*;
+use crate::device::memory::MemoryDevice;
+use crate::device::sim::SimDevice;
+use crate::device::{Access, BLOCK_BYTES, Device};
+use crate::store::{FileRef, Files, Store, StoreOptions};
+use crate::{Error, HashKind, Result, Seed};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const KIND: SegmentKind = SegmentKind {
+    structure: Structure { id: 9, version: 1 },
+    seed_fingerprint: 0x5eed,
+    hash_kind: HashKind::Xxh3,
+};
+
+fn store_on(device: Arc<dyn Device>) -> Store {
+    Store::create_on(device, StoreOptions::new().seed(Seed(1)).threads(1)).unwrap()
+}
+
+/// The obvious structure: an entry is a hash and a payload, 16 bytes; equal hashes may go over a border.
+fn write_entries(files: &Files, entries: &[(u64, u64)], per_block: usize, meta: &[u8]) -> SegmentInfo {
+    let mut writer = SegmentWriter::create(files, KIND).unwrap();
+    for chunk in entries.chunks(per_block) {
+        let body: Vec<u8> =
+            chunk.iter().flat_map(|&(h, v)| [h.to_le_bytes(), v.to_le_bytes()].concat()).collect();
+        writer.push_block(chunk[0].0, chunk[chunk.len() - 1].0, chunk.len() as u64, &body).unwrap();
+    }
+    writer.finish(meta).unwrap()
+}
+
+fn decode(body: &[u8]) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+    body.chunks_exact(16).map(move |e| (word(&e[..8]), word(&e[8..]))).filter(|&(_, v)| v != 0)
+}
+
+fn get(segment: &Segment, hash: u64) -> Result<Vec<u64>> {
+    let numbers: Vec<u64> = segment.find(hash).collect();
+    let mut found = Vec::new();
+    segment.read_blocks(&numbers, 4, &mut |_, body| {
+        found.extend(decode(body).filter(|e| e.0 == hash).map(|e| e.1));
+        Ok(())
+    })?;
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn scan_all(segment: &Segment) -> Result<Vec<(u64, u64)>> {
+    let mut all = Vec::new();
+    let mut scan = segment.scan(0..segment.blocks())?;
+    let mut expected = 0;
+    while let Some((number, body)) = scan.next_block()? {
+        assert_eq!(number, expected);
+        expected += 1;
+        all.extend(decode(body));
+    }
+    Ok(all)
+}
+
+/// `n` entries with hashes all over the range, in order.
+fn uniform(n: u64) -> Vec<(u64, u64)> {
+    let mut entries: Vec<_> = (0..n).map(|i| (Seed(u128::from(i)).fingerprint(), i + 1)).collect();
+    entries.sort_unstable();
+    entries
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn a_segment_answers_as_a_map(
+        hashes in prop::collection::vec(prop_oneof![any::<u64>(), 0..50u64, Just(u64::MAX)], 0..600),
+        per_block in 1..256usize,
+        meta in prop::collection::vec(any::<u8>(), 0..9000),
+        absent in prop::collection::vec(any::<u64>(), 20),
+    ) {
+        let store = store_on(Arc::new(MemoryDevice::new()));
+        let mut model: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for (i, &hash) in hashes.iter().enumerate() {
+            model.entry(hash).or_default().push(i as u64 + 1);
+        }
+        let entries: Vec<(u64, u64)> =
+            model.iter().flat_map(|(&h, vs)| vs.iter().map(move |&v| (h, v))).collect();
+        let info = write_entries(store.files(), &entries, per_block, &meta);
+        prop_assert_eq!(info.entries, entries.len() as u64);
+        let segment = Segment::open(store.files(), &info.file, KIND).unwrap();
+        prop_assert_eq!((segment.blocks(), segment.entries()), (info.blocks, info.entries));
+        prop_assert_eq!(segment.meta(), &meta[..]);
+        let range = entries.first().zip(entries.last()).map(|(f, l)| (f.0, l.0));
+        prop_assert_eq!(segment.hash_range(), range);
+        prop_assert_eq!(scan_all(&segment).unwrap(), entries);
+        for hash in hashes.iter().chain(&absent) {
+            let expected = model.get(hash).cloned().unwrap_or_default();
+            prop_assert_eq!(get(&segment, *hash).unwrap(), expected);
+        }
+        segment.verify().unwrap();
+    }
+}
+
+#[test]
+fn every_flipped_byte_is_corrupt() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = store_on(device.clone());
+    let before = device.list().unwrap();
+    let entries = uniform(500);
+    let info = write_entries(store.files(), &entries, 255, b"the structure's own");
+    let name = device.list().unwrap().into_iter().find(|name| !before.contains(name)).unwrap();
+    let file = device.open(&name, Access::Write).unwrap();
+    assert_eq!(info.file.bytes, 5 * BLOCK_BYTES as u64, "two of data, fences, meta, footer");
+    let everything = |segment: Segment| -> Result<()> {
+        scan_all(&segment)?;
+        segment.verify()
+    };
+    let mut block = vec![0; BLOCK_BYTES];
+    for at in 0..info.file.bytes as usize {
+        let offset = (at / BLOCK_BYTES * BLOCK_BYTES) as u64;
+        file.read(offset, &mut block).unwrap();
+        block[at % BLOCK_BYTES] ^= 1 << (at % 8);
+        file.write(offset, &block).unwrap();
+        let opened = Segment::open(store.files(), &info.file, KIND);
+        match opened.and_then(everything) {
+            Err(Error::Corrupt { at: told, .. }) => assert_eq!(told, offset, "byte {at}"),
+            other => panic!("byte {at}: {other:?}"),
+        }
+        block[at % BLOCK_BYTES] ^= 1 << (at % 8);
+        file.write(offset, &block).unwrap();
+    }
+    everything(Segment::open(store.files(), &info.file, KIND).unwrap()).unwrap();
+    // Blocks of the right file in each other's places, and a file that was cut.
+    let mut other = vec![0; BLOCK_BYTES];
+    file.read(0, &mut block).unwrap();
+    file.read(BLOCK_BYTES as u64, &mut other).unwrap();
+    file.write(0, &other).unwrap();
+    let segment = Segment::open(store.files(), &info.file, KIND).unwrap();
+    assert!(matches!(segment.scan(0..1).unwrap().next_block(), Err(Error::Corrupt { .. })));
+    assert!(matches!(get(&segment, entries[0].0), Err(Error::Corrupt { .. })));
+    for bytes in [0, BLOCK_BYTES as u64, info.file.bytes - BLOCK_BYTES as u64] {
+        file.set_len(bytes).unwrap();
+        let opened = Segment::open(store.files(), &info.file, KIND);
+        assert!(matches!(opened, Err(Error::Corrupt { .. })), "{bytes}");
+        let shorter = FileRef { bytes, ..info.file };
+        let opened = Segment::open(store.files(), &shorter, KIND);
+        assert!(matches!(opened, Err(Error::Corrupt { .. })), "{bytes}");
+    }
+}
+
+#[test]
+fn a_footer_whose_seal_is_right_and_whose_fields_are_not_is_corrupt() {
+    use format::Footer;
+    let path = std::path::Path::new("f");
+    let blocks = 5000;
+    let footer =
+        Footer { kind: KIND, blocks, entries: 9, first_hash: 3, last_hash: 7 << 60, meta_bytes: 5000 };
+    let file_bytes = (blocks + footer.fences_blocks() + 2 + 1) * BLOCK_BYTES as u64;
+    let good = footer.encode();
+    assert_eq!(Footer::decode(&good, file_bytes, path).unwrap(), footer);
+    for bit in 0..good.len() * 8 {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        match Footer::decode(&bad, file_bytes, path) {
+            Err(Error::Corrupt { .. } | Error::UnsupportedVersion { .. }) => {}
+            Ok(other) => {
+                // What no length depends on cannot be noticed here; the kind is compared by `open`.
+                assert_eq!(
+                    (other.blocks, other.meta_blocks()),
+                    (footer.blocks, footer.meta_blocks()),
+                    "bit {bit}"
+                );
+            }
+            Err(other) => panic!("bit {bit}: {other}"),
+        }
+    }
+    for length in 0..good.len() {
+        let cut = Footer::decode(&good[..length], file_bytes, path);
+        assert!(length >= 64 || matches!(cut, Err(Error::Corrupt { .. })), "{length}");
+    }
+}
+
+#[test]
+fn another_structure_seed_or_hash_is_incompatible() {
+    let store = store_on(Arc::new(MemoryDevice::new()));
+    let info = write_entries(store.files(), &uniform(10), 5, b"");
+    let open = |kind| Segment::open(store.files(), &info.file, kind).map(|_| ());
+    open(KIND).unwrap();
+    let structure = |id, version| SegmentKind { structure: Structure { id, version }, ..KIND };
+    for kind in [
+        structure(8, 1),
+        SegmentKind { seed_fingerprint: 1, ..KIND },
+        SegmentKind { hash_kind: HashKind::SipHash13, ..KIND },
+    ] {
+        assert!(matches!(open(kind), Err(Error::Incompatible { .. })));
+    }
+    assert!(matches!(open(structure(9, 2)), Err(Error::UnsupportedVersion { found: 1, supported: 2, .. })));
+}
+
+#[test]
+fn blocks_out_of_order_or_too_long_are_refused() {
+    let store = store_on(Arc::new(MemoryDevice::new()));
+    let mut writer = SegmentWriter::create(store.files(), KIND).unwrap();
+    writer.push_block(5, 9, 2, b"a").unwrap();
+    for (first, last, bytes) in [(8, 10, 1), (11, 10, 1), (10, 11, BODY_BYTES + 1)] {
+        let refused = writer.push_block(first, last, 1, &vec![0; bytes]);
+        assert!(matches!(refused, Err(Error::InvalidOption { .. })));
+    }
+    writer.push_block(9, 9, 1, &[7; BODY_BYTES]).unwrap();
+    let segment = Segment::open(store.files(), &writer.finish(b"").unwrap().file, KIND).unwrap();
+    assert_eq!((segment.find(9), segment.find(4), segment.find(10)), (0..2, 0..0, 0..0));
+    assert!(matches!(segment.read_blocks(&[2], 1, &mut |_, _| Ok(())), Err(Error::InvalidOption { .. })));
+    assert!(matches!(segment.scan(1..3), Err(Error::InvalidOption { .. })));
+}
+
+#[test]
+fn an_abandoned_writer_leaves_no_file() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = store_on(device.clone());
+    let before = device.list().unwrap();
+    let mut writer = SegmentWriter::create(store.files(), KIND).unwrap();
+    for i in 0..600 {
+        writer.push_block(i, i, 1, &[1]).unwrap();
+    }
+    assert_ne!(device.list().unwrap(), before);
+    drop(writer);
+    assert_eq!(device.list().unwrap(), before);
+}
+
+#[test]
+fn a_lookup_reads_one_block_and_writing_writes_each_once() {
+    let device = SimDevice::new(1);
+    let store = store_on(Arc::new(device.clone()));
+    let entries = uniform(300_000);
+    device.reset_counts();
+    let info = write_entries(store.files(), &entries, 255, b"");
+    let written = device.io_counts();
+    assert_eq!(written.blocks_written, info.file.bytes / BLOCK_BYTES as u64);
+    assert!(written.blocks_written <= info.blocks + info.blocks / 1632 + 2);
+    assert!(written.writes <= written.blocks_written / 256 + 1, "written a mebibyte at a time");
+    assert_eq!((written.blocks_read, written.syncs), (0, 1));
+    device.reset_counts();
+    let segment = Segment::open(store.files(), &info.file, KIND).unwrap();
+    assert_eq!(device.io_counts().blocks_read, 2, "the footer and one block of fences");
+    assert!(segment.memory_bytes() <= info.blocks as usize * 5 / 2 + 64);
+    device.reset_counts();
+    let lookups = 20_000;
+    for entry in entries.iter().step_by(15) {
+        assert_eq!(get(&segment, entry.0).unwrap(), [entry.1]);
+    }
+    // One in 1,000 reads a second block; 100 of 20,000 are five times the mean, probability below 1e-30 (Chernoff).
+    let read = device.io_counts().blocks_read;
+    assert!((lookups..lookups + 100).contains(&read), "{read}");
+    device.reset_counts();
+    for i in 0..lookups {
+        assert!(get(&segment, Seed(u128::from(i) + (1 << 40)).fingerprint()).unwrap().is_empty());
+    }
+    let read = device.io_counts().blocks_read;
+    assert!(read <= lookups + 10, "{read}");
+    device.reset_counts();
+    segment.verify().unwrap();
+    assert_eq!(scan_all(&segment).unwrap(), entries);
+    assert_eq!(device.io_counts().blocks_read, info.file.bytes / BLOCK_BYTES as u64 + info.blocks);
+}
