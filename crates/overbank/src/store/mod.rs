@@ -30,8 +30,6 @@
 mod budget;
 mod catalog;
 mod commit;
-#[cfg(target_os = "linux")]
-mod directory;
 mod files;
 mod format;
 mod manifest;

@@ -14,6 +14,7 @@ use super::{Budget, FileId, Files, State, Store, StoreOptions, Workers, manifest
 #[cfg(target_os = "linux")]
 use crate::device::FileDevice;
 use crate::device::block::BlockOwner;
+use crate::device::memory::MemoryDevice;
 use crate::device::{Access, Device, DeviceFile, LockGuard};
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +61,14 @@ impl Store {
 }
 
 impl Store {
+    /// A store that ends with the process, for summaries that nobody wants to keep.
+    ///
+    /// # Errors
+    /// As [`Store::create_on`].
+    pub fn in_memory(options: StoreOptions) -> Result<Store> {
+        Store::create_on(Arc::new(MemoryDevice::new()), options)
+    }
+
     /// Creates a store in an empty directory.
     ///
     /// # Errors
