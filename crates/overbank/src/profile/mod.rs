@@ -27,6 +27,8 @@ mod format;
 mod plan;
 mod report;
 mod saved;
+#[cfg(test)]
+mod tests;
 
 pub use pipeline::Rows;
 pub use plan::{LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS};
@@ -147,6 +149,12 @@ impl Profile {
         self.totals.measure
     }
 
+    /// The memory that the sketches hold, in bytes.
+    pub fn allocated_bytes(&self) -> usize {
+        let heavy = self.heavy.iter().map(SpaceSaving::memory_bytes).sum::<usize>();
+        self.distinct.memory_bytes() + self.counts.memory_bytes() + heavy + self.values.memory_bytes()
+    }
+
     /// The budget that this profile was made for, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.plan.memory_bytes
@@ -240,12 +248,14 @@ impl Profile {
     pub fn values(&self, ranks: &[f64]) -> Values {
         let range = self.values.min().zip(self.values.max());
         let count = self.values.count();
+        // A length is whole, so up to 50 bytes rounding undoes the relative error of 1 %.
+        let shown = |value: f64| if self.totals.measure == Measure::KeyLength { value.round() } else { value };
         Values {
             measure: self.totals.measure,
             count,
             range,
             mean: (count > 0).then(|| self.values.sum() / count as f64),
-            quantiles: ranks.iter().filter_map(|&rank| Some((rank, self.values.quantile(rank)?))).collect(),
+            quantiles: ranks.iter().filter_map(|&rank| Some((rank, shown(self.values.quantile(rank)?)))).collect(),
             relative_error: QUANTILE_ERROR,
         }
     }
