@@ -37,6 +37,7 @@ pub use report::{Distinct, HeavyHitter, Measure, Report, Values};
 use crate::sketch::{CountBounds, CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
 use crate::sketch::count_min::CountMinShard;
 use crate::sketch::hyperloglog::HyperLogLogShard;
+use crate::store::Reservation;
 use crate::{KeyHash, Result};
 
 /// The relative error of quantiles.
@@ -87,7 +88,7 @@ pub trait Parse: Sync {
 }
 
 /// The whole picture of a stream, growing as rows come.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Profile {
     plan: Plan,
     totals: Totals,
@@ -98,6 +99,8 @@ pub struct Profile {
     /// The totals of the commit under way, and of the last one: equal totals mean that nothing has come since.
     prepared: Option<Totals>,
     committed: Option<Totals>,
+    /// What is held of the store's budget.
+    reservation: Option<Reservation>,
 }
 
 /// What is counted exactly.
@@ -136,6 +139,7 @@ impl Profile {
             values: empty_values(),
             prepared: None,
             committed: None,
+            reservation: None,
         })
     }
 
