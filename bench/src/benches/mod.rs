@@ -4,13 +4,14 @@ use crate::Bench;
 
 mod bits;
 mod hash;
+mod ingest;
 mod partition;
 mod profile;
 mod sort;
 
 /// All benches, in the order in which `all` runs them.
 pub const ALL: &[&Bench] =
-    &[&hash::BENCH, &partition::BENCH, &sort::BENCH, &bits::BENCH, &profile::BENCH];
+    &[&hash::BENCH, &partition::BENCH, &sort::BENCH, &bits::BENCH, &ingest::BENCH, &profile::BENCH];
 
 /// The bench of that name.
 pub fn find(name: &str) -> Option<&'static Bench> {
