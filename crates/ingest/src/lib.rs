@@ -45,6 +45,7 @@ mod json;
 mod key;
 mod layout;
 mod options;
+mod page_header;
 mod parquet;
 mod parser;
 mod position;
