@@ -22,6 +22,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    silence_caught_panics();
     let result = match Arguments::parse().command {
         Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Top(arguments) => commands::top::run(&arguments),
@@ -42,4 +43,14 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// A damaged Parquet file may make its decoder panic; the reader catches that and says it in one line, which is enough.
+fn silence_caught_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !overbank_ingest::is_panic_caught() {
+            print(panic);
+        }
+    }));
 }

@@ -58,6 +58,7 @@ pub use chunk::Chunk;
 pub use error::{Error, Result};
 pub use key::join_key;
 pub use options::{Delimiter, Format, Options};
+pub use parquet::is_panic_caught;
 pub use parser::Parser;
 pub use position::Position;
 pub use reader::{Progress, Reader};

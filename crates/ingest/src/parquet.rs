@@ -19,6 +19,7 @@ use ::parquet::file::reader::{ChunkReader, FileReader, Length};
 use ::parquet::file::serialized_reader::{SerializedFileReader, SerializedPageReader};
 use ::parquet::schema::types::ColumnDescriptor;
 use bytes::Bytes;
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::ops::Range;
@@ -334,10 +335,35 @@ fn groups(
     Some(groups.into())
 }
 
+thread_local! {
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of this thread, at this moment, is one that is caught here and becomes [`Error::Damaged`]: for the
+/// panic hook of a program.
+///
+/// The `parquet` crate panics on some damaged files. The panic is caught, but before that the process's panic hook
+/// prints its message. The hook belongs to the program, so this library leaves it alone, and tells it instead:
+///
+/// ```
+/// let print = std::panic::take_hook();
+/// std::panic::set_hook(Box::new(move |panic| {
+///     if !overbank_ingest::is_panic_caught() {
+///         print(panic);
+///     }
+/// }));
+/// ```
+pub fn is_panic_caught() -> bool {
+    DECODING.get()
+}
+
 /// Runs a decoder of the `parquet` crate; its errors and panics are damage near row `at`.
 fn guarded<T>(path: &Path, at: u64, decode: impl FnOnce() -> Result<ParquetResult<T>>) -> Result<T> {
     let damaged = |why| Error::Damaged { path: path.to_path_buf(), what: "Parquet", at, why };
-    match catch_unwind(AssertUnwindSafe(decode)) {
+    DECODING.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(decode));
+    DECODING.set(false);
+    match outcome {
         Ok(outcome) => outcome?.map_err(|error| damaged(error.to_string())),
         Err(_) => Err(damaged("the decoder gave up".into())),
     }

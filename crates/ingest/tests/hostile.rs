@@ -145,6 +145,30 @@ fn parquet_pages_that_claim_more_than_they_hold_are_refused() {
     refused(&many, "1048575 values");
 }
 
+#[test]
+fn a_panic_of_the_parquet_decoder_is_an_error_that_the_hook_need_not_print() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = Options::new([folder.path().join("x.parquet")]);
+    options.keys = vec!["k".into()];
+    let mut bytes = parquet(&options.inputs[0], ["a".to_owned()].into_iter(), false);
+    // In the page's own header: one value, plain. Now by a dictionary, which there is none of.
+    let own = bytes.windows(5).position(|five| five == [0x2c, 0x15, 2, 0x15, 0]).unwrap();
+    bytes[own + 4] = 0x10;
+    std::fs::write(&options.inputs[0], bytes).unwrap();
+
+    static CAUGHT: AtomicUsize = AtomicUsize::new(0);
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| match overbank_ingest::is_panic_caught() {
+        true => drop(CAUGHT.fetch_add(1, Ordering::Relaxed)),
+        false => print(panic),
+    }));
+    let error = read(&options).unwrap_err();
+    assert!(matches!(error, Error::Damaged { what: "Parquet", .. }), "{error}");
+    assert!(CAUGHT.load(Ordering::Relaxed) > 0, "the decoder has learnt to say it: {error}");
+    assert!(!overbank_ingest::is_panic_caught());
+}
+
 fn small_parquet(path: &Path) -> Vec<u8> {
     parquet(path, (0..200).map(|i| format!("key {i}")), true)
 }
