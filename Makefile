@@ -1,7 +1,7 @@
 # What a person does with this project, one word each. Needs Rust, a C compiler, and Python for `data`.
 
 OVERBANK := target/release/overbank
-SAMPLE   := testdata/hsts_hosts.txt.zst
+SAMPLE   := testdata/twitter52_250k_keys.txt.zst
 
 .PHONY: help run test format lint tidy unit fuzz-smoke bench fuzz data
 
@@ -15,11 +15,13 @@ help:
 # The main job on a real stream, then questions to the store that it leaves behind.
 run: $(OVERBANK)-built
 	@place=$$(mktemp -d) && trap 'rm -rf "$$place"' EXIT && set -ex && \
-	$(OVERBANK) profile $(SAMPLE) --store "$$place/hosts" && \
-	$(OVERBANK) top "$$place/hosts" -n 5 && \
-	$(OVERBANK) distinct "$$place/hosts" && \
-	$(OVERBANK) estimate "$$place/hosts" accounts.google.com && \
-	$(OVERBANK) verify "$$place/hosts"
+	$(OVERBANK) profile $(SAMPLE) --store "$$place/keys" && \
+	$(OVERBANK) top "$$place/keys" -n 3 && \
+	$(OVERBANK) estimate "$$place/keys" 13053225291711363978 && \
+	$(OVERBANK) distinct "$$place/keys" && \
+	$(OVERBANK) quantile "$$place/keys" 0.5 0.99 && \
+	$(OVERBANK) info "$$place/keys" && \
+	$(OVERBANK) verify "$$place/keys"
 
 # Cargo knows better than make what has changed.
 .PHONY: $(OVERBANK)-built

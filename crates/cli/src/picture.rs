@@ -51,10 +51,7 @@ pub(crate) fn page(title: &str, report: &Report, skipped: &[Skipped], cost: &Cos
     for row in skipped {
         page.line(&format!("    {}:{}: {}", row.input, row.line, row.why));
     }
-    if !report.heavy.is_empty() {
-        page.heading("Heavy hitters", &threshold_note(report.heavy_threshold));
-        heavy_table(&mut page, &report.heavy, report.weight);
-    }
+    heavy_section(&mut page, report);
     quantile_lines(&mut page, &report.values);
     page.heading("Cost", "");
     let rate = |amount: u64| if cost.seconds > 0.0 { amount as f64 / cost.seconds } else { 0.0 };
@@ -70,10 +67,21 @@ pub(crate) fn page(title: &str, report: &Report, skipped: &[Skipped], cost: &Cos
     page
 }
 
-/// The table of heavy keys, with their share of `weight`.
-pub(crate) fn heavy_table(page: &mut Page, heavy: &[HeavyHitter], weight: u64) {
-    let rows: Vec<Vec<String>> = heavy
+/// The heavy keys with their share of the weight. Where there are more keys than candidates, those that may weigh no more
+/// than a key that is missing are left out: they are as heavy as any other.
+pub(crate) fn heavy_section(page: &mut Page, report: &Report) {
+    let threshold = report.heavy_threshold;
+    let note = if threshold == 0 {
+        "every key was counted".to_owned()
+    } else {
+        format!("every key above {} is a candidate", units::count(threshold))
+    };
+    page.heading("Heavy hitters", &note);
+    let weight = report.weight;
+    let rows: Vec<Vec<String>> = report
+        .heavy
         .iter()
+        .filter(|key| key.upper > threshold)
         .map(|key| {
             vec![
                 units::count(key.estimate),
@@ -84,6 +92,9 @@ pub(crate) fn heavy_table(page: &mut Page, heavy: &[HeavyHitter], weight: u64) {
             ]
         })
         .collect();
+    if rows.is_empty() {
+        return page.line(&format!("  none: no key came more than {} times", units::count(threshold)));
+    }
     page.table(
         &[("count", Align::Right), ("at least", Align::Right), ("at most", Align::Right), ("share", Align::Right), ("key", Align::Left)],
         &rows,
@@ -119,11 +130,6 @@ pub(crate) fn rank_name(rank: f64) -> String {
             format!("p{}", percent.trim_end_matches('0').trim_end_matches('.'))
         }
     }
-}
-
-/// What the space-saving guarantee says about keys that are not listed.
-pub(crate) fn threshold_note(threshold: u64) -> String {
-    format!("no key above {} is missed", units::count(threshold))
 }
 
 fn shown_key(key: &HeavyHitter, columns: usize) -> String {

@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> CommandResult {
     let interrupt = Interrupt::install()
         .map_err(|error| Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again")))?;
     let threads = arguments.threads.map_or_else(default_threads, usize::from);
+    check_memory(arguments.memory)?;
     let plan = Plan::for_memory(arguments.memory)?;
     let options = reader_options(arguments, &plan, threads)?;
     let session = Session::open(arguments, plan)?;
@@ -246,6 +247,19 @@ fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8))
 }
 
+/// Refuses a budget that the machine does not have: the allocation would end the process without a word.
+fn check_memory(budget_bytes: u64) -> Result<(), Failure> {
+    let Some(machine_bytes) = proc_bytes("/proc/meminfo", "MemTotal:") else { return Ok(()) };
+    if budget_bytes <= machine_bytes {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "--memory {} is more than the {} that this machine has; give less",
+        units::bytes(budget_bytes),
+        units::bytes(machine_bytes)
+    )))
+}
+
 fn stopped(session: &Session) -> Failure {
     let rows = units::count(session.profile().rows());
     Failure::Interrupted(if session.kept {
@@ -268,7 +282,12 @@ fn title(inputs: &[String]) -> String {
 
 /// The high-water mark of resident memory, 0 where the system does not tell.
 fn peak_memory_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
+    proc_bytes("/proc/self/status", "VmHWM:").unwrap_or(0)
+}
+
+/// A figure that the kernel gives in kB, in bytes.
+fn proc_bytes(path: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }

@@ -18,8 +18,7 @@ pub(crate) fn run(arguments: &TopArguments) -> CommandResult {
         }))?;
     } else {
         let mut page = Page::new();
-        page.heading("Heavy hitters", &picture::threshold_note(report.heavy_threshold));
-        picture::heavy_table(&mut page, &report.heavy, report.weight);
+        picture::heavy_section(&mut page, &report);
         page.print()?;
     }
     Ok(if report.heavy.is_empty() { Outcome::Absent } else { Outcome::Found })

@@ -27,6 +27,8 @@ mod format;
 mod plan;
 mod report;
 mod saved;
+#[cfg(test)]
+mod tests;
 
 pub use pipeline::Rows;
 pub use plan::{LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS};
@@ -35,6 +37,7 @@ pub use report::{Distinct, HeavyHitter, Measure, Report, Values};
 use crate::sketch::{CountBounds, CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
 use crate::sketch::count_min::CountMinShard;
 use crate::sketch::hyperloglog::HyperLogLogShard;
+use crate::store::Reservation;
 use crate::{KeyHash, Result};
 
 /// The relative error of quantiles.
@@ -85,7 +88,7 @@ pub trait Parse: Sync {
 }
 
 /// The whole picture of a stream, growing as rows come.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Profile {
     plan: Plan,
     totals: Totals,
@@ -96,6 +99,8 @@ pub struct Profile {
     /// The totals of the commit under way, and of the last one: equal totals mean that nothing has come since.
     prepared: Option<Totals>,
     committed: Option<Totals>,
+    /// What is held of the store's budget.
+    reservation: Option<Reservation>,
 }
 
 /// What is counted exactly.
@@ -134,6 +139,7 @@ impl Profile {
             values: empty_values(),
             prepared: None,
             committed: None,
+            reservation: None,
         })
     }
 
@@ -145,6 +151,12 @@ impl Profile {
     /// What the quantiles are of.
     pub fn measure(&self) -> Measure {
         self.totals.measure
+    }
+
+    /// The memory that the sketches hold, in bytes.
+    pub fn allocated_bytes(&self) -> usize {
+        let heavy = self.heavy.iter().map(SpaceSaving::memory_bytes).sum::<usize>();
+        self.distinct.memory_bytes() + self.counts.memory_bytes() + heavy + self.values.memory_bytes()
     }
 
     /// The budget that this profile was made for, in bytes.
@@ -240,12 +252,14 @@ impl Profile {
     pub fn values(&self, ranks: &[f64]) -> Values {
         let range = self.values.min().zip(self.values.max());
         let count = self.values.count();
+        // A length is whole, so up to 50 bytes rounding undoes the relative error of 1 %.
+        let shown = |value: f64| if self.totals.measure == Measure::KeyLength { value.round() } else { value };
         Values {
             measure: self.totals.measure,
             count,
             range,
             mean: (count > 0).then(|| self.values.sum() / count as f64),
-            quantiles: ranks.iter().filter_map(|&rank| Some((rank, self.values.quantile(rank)?))).collect(),
+            quantiles: ranks.iter().filter_map(|&rank| Some((rank, shown(self.values.quantile(rank)?)))).collect(),
             relative_error: QUANTILE_ERROR,
         }
     }

@@ -13,11 +13,14 @@ pub(super) const NAME: &str = "profile";
 const STRUCTURE: Structure = Structure { id: 16, version: format::VERSION };
 
 impl Profile {
-    /// Makes this profile a part of `store`'s commits.
+    /// Makes this profile a part of `store`'s commits, and takes its memory from the store's budget: the sketches at
+    /// least, the whole plan if it is free.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] if the store has a profile attached.
-    pub fn attach(self, store: &Store) -> Result<Arc<Mutex<Self>>> {
+    /// [`Error::AlreadyExists`] if the store has a profile attached; [`Error::BudgetExceeded`].
+    pub fn attach(mut self, store: &Store) -> Result<Arc<Mutex<Self>>> {
+        let wanted_bytes = usize::try_from(self.plan.memory_bytes).unwrap_or(usize::MAX);
+        self.reservation = Some(store.budget().reserve("the profile", wanted_bytes, self.allocated_bytes())?);
         let shared = Arc::new(Mutex::new(self));
         store.attach(NAME, Arc::clone(&shared) as Arc<Mutex<dyn Participant>>)?;
         Ok(shared)
@@ -64,6 +67,7 @@ impl Profile {
             values: DdSketch::from_bytes(&files.read_blob(&values)?)?,
             prepared: None,
             committed: Some(inline.totals),
+            reservation: None,
         };
         profile.validate(store)?;
         Ok(profile)

@@ -1,0 +1,211 @@
+//! The profile against a plain map of exact counts, for any threads, any cuts, and through a store.
+
+use super::*;
+use crate::device::memory::MemoryDevice;
+use crate::store::{Store, StoreOptions};
+use crate::{KeyHasher, Seed};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// Rows in memory: a chunk is a slice of (key, weight).
+struct Slices {
+    hasher: KeyHasher,
+    valued: bool,
+}
+
+#[derive(Default)]
+struct SliceRows {
+    keys: Vec<Vec<u8>>,
+    hashes: Vec<KeyHash>,
+    weights: Vec<u64>,
+    values: Option<Vec<f64>>,
+}
+
+impl Rows for SliceRows {
+    fn hashes(&self) -> &[KeyHash] {
+        &self.hashes
+    }
+}
+
+impl KeyedRows for SliceRows {
+    fn key(&self, row: usize) -> &[u8] {
+        &self.keys[row]
+    }
+    fn weights(&self) -> Option<&[u64]> {
+        Some(&self.weights)
+    }
+    fn values(&self) -> Option<&[f64]> {
+        self.values.as_deref()
+    }
+    fn skipped(&self) -> u64 {
+        1
+    }
+    fn bytes(&self) -> u64 {
+        self.keys.iter().map(|key| key.len() as u64).sum()
+    }
+}
+
+impl Parse for Slices {
+    type Chunk = Vec<(u16, u64)>;
+    type Rows = SliceRows;
+    type Error = Infallible;
+
+    fn parse(&self, chunk: Self::Chunk, rows: &mut SliceRows) -> std::result::Result<(), Infallible> {
+        rows.keys = chunk.iter().map(|(key, _)| name(*key)).collect();
+        rows.hashes = rows.keys.iter().map(|key| self.hasher.hash(key)).collect();
+        rows.weights = chunk.iter().map(|(_, weight)| *weight).collect();
+        rows.values = self.valued.then(|| chunk.iter().map(|(key, _)| f64::from(*key) - 100.0).collect());
+        Ok(())
+    }
+}
+
+/// Keys of many lengths, some beyond the tally of lengths.
+fn name(key: u16) -> Vec<u8> {
+    let mut name = key.to_be_bytes().to_vec();
+    name.resize(2 + usize::from(key % 7) * 300, b'x');
+    name
+}
+
+fn count(profile: &mut Profile, parser: &Slices, threads: usize, chunks: &[Vec<(u16, u64)>]) {
+    let mut rest = chunks.iter();
+    let Ok(()) = profile.update(threads, parser, || Ok(rest.next().cloned()));
+}
+
+fn parser(valued: bool) -> Slices {
+    Slices { hasher: KeyHasher::new(crate::HashKind::Xxh3, Seed(7)), valued }
+}
+
+fn empty(parser: &Slices) -> Profile {
+    let measure = if parser.valued { Measure::Value } else { Measure::KeyLength };
+    Profile::new(Plan::for_memory(MEMORY_BYTES_MIN).unwrap(), parser.hasher, measure).unwrap()
+}
+
+const RANKS: [f64; 5] = [0.0, 0.25, 0.5, 0.99, 1.0];
+
+fn rows() -> impl Strategy<Value = Vec<(u16, u64)>> {
+    proptest::collection::vec((prop_oneof![0u16..20, any::<u16>()], 0u64..50), 0..300)
+}
+
+/// Cuts rows into chunks.
+fn cut(rows: &[(u16, u64)], chunk_rows: usize) -> Vec<Vec<(u16, u64)>> {
+    rows.chunks(chunk_rows).map(<[_]>::to_vec).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn answers_do_not_depend_on_threads_cuts_or_interruption(
+        rows in rows(), valued: bool, cuts in (1usize..40, 1usize..40), threads in 2usize..5, stop in 0usize..300,
+    ) {
+        let parser = parser(valued);
+        let mut whole = empty(&parser);
+        count(&mut whole, &parser, 1, &cut(&rows, cuts.0));
+
+        let stop = stop.min(rows.len());
+        let device = Arc::new(MemoryDevice::new());
+        let store = Store::create_on(device.clone(), StoreOptions::new().seed(Seed(7))).unwrap();
+        let shared = empty(&parser).attach(&store).unwrap();
+        count(&mut shared.lock().unwrap(), &parser, threads, &cut(&rows[..stop], cuts.1));
+        store.commit(b"here").unwrap();
+        drop((shared, store));
+        let store = Store::open_on(device, StoreOptions::new()).unwrap();
+        let mut resumed = Profile::load(&store).unwrap();
+        count(&mut resumed, &parser, threads, &cut(&rows[stop..], cuts.1));
+
+        let (mut report, mut expected) = (resumed.report(50, &RANKS), whole.report(50, &RANKS));
+        // Each chunk claims one skipped row, so that one depends on the cuts.
+        (report.skipped, expected.skipped) = (0, 0);
+        prop_assert_eq!(report, expected);
+        for key in [0u16, 5, 19, 4711] {
+            let hash = parser.hasher.hash(&name(key));
+            prop_assert_eq!(resumed.estimate(hash), whole.estimate(hash));
+        }
+    }
+
+    #[test]
+    fn bounds_hold_against_exact_counts(rows in rows()) {
+        let parser = parser(true);
+        let mut profile = empty(&parser);
+        count(&mut profile, &parser, 2, &cut(&rows, 64));
+        let mut exact: HashMap<u16, u64> = HashMap::new();
+        for (key, weight) in &rows {
+            *exact.entry(*key).or_default() += weight;
+        }
+        let report = profile.report(usize::MAX, &RANKS);
+        prop_assert_eq!(report.rows, rows.len() as u64);
+        prop_assert_eq!(report.weight, exact.values().sum::<u64>());
+        for (key, weight) in &exact {
+            let bounds = profile.estimate(parser.hasher.hash(&name(*key)));
+            prop_assert!(bounds.lower <= *weight && *weight <= bounds.upper, "{} {:?}", weight, bounds);
+        }
+        for heavy in &report.heavy {
+            let key = u16::from_be_bytes([heavy.key[0], heavy.key[1]]);
+            prop_assert!(heavy.lower <= exact[&key] && exact[&key] <= heavy.upper);
+            prop_assert_eq!(heavy.truncated, name(key).len() > heavy.key.len());
+        }
+        prop_assert!(report.heavy.is_sorted_by_key(|heavy| std::cmp::Reverse(heavy.estimate)));
+        for (key, weight) in exact {
+            let listed = report.heavy.iter().any(|heavy| heavy.key[..2] == key.to_be_bytes());
+            prop_assert!(listed || weight <= report.heavy_threshold);
+        }
+        let mut values: Vec<f64> = rows.iter().map(|(key, _)| f64::from(*key) - 100.0).collect();
+        values.sort_by(f64::total_cmp);
+        for (rank, value) in report.values.quantiles {
+            let truth = values[(rank * (values.len() - 1) as f64).floor() as usize];
+            prop_assert!((value - truth).abs() <= truth.abs() * 0.010_001, "{} {} {}", rank, value, truth);
+        }
+    }
+}
+
+#[test]
+fn an_unchanged_profile_costs_a_commit_nothing() {
+    let parser = parser(false);
+    let store = Store::create_on(Arc::new(MemoryDevice::new()), StoreOptions::new().seed(Seed(7))).unwrap();
+    let shared = empty(&parser).attach(&store).unwrap();
+    count(&mut shared.lock().unwrap(), &parser, 1, &[vec![(1, 1)]]);
+    store.commit(b"1").unwrap();
+    let files = store.device().list().unwrap();
+    store.commit(b"2").unwrap();
+    assert_eq!(store.device().list().unwrap(), files);
+    assert_eq!(store.position(), b"2");
+}
+
+#[test]
+fn a_profile_of_another_seed_is_incompatible() {
+    let parser = parser(false);
+    let store = Store::create_on(Arc::new(MemoryDevice::new()), StoreOptions::new().seed(Seed(8))).unwrap();
+    let _shared = empty(&parser).attach(&store).unwrap();
+    store.commit(b"").unwrap();
+    assert!(matches!(Profile::load(&store), Err(crate::Error::Incompatible { .. })));
+}
+
+#[test]
+fn lengths_are_exact_up_to_fifty_bytes() {
+    let mut values = empty_values();
+    for length in 0..=50 {
+        values = empty_values();
+        values.update(f64::from(length), 1);
+        values.update(1e6, 1);
+        assert_eq!(values.quantile(0.0).map(f64::round), Some(f64::from(length)));
+    }
+    assert_eq!(values.count(), 2);
+}
+
+#[test]
+fn the_plan_stays_inside_its_budget() {
+    for memory_bytes in [MEMORY_BYTES_MIN, 64 << 20, 1 << 30, 100 << 30] {
+        let plan = Plan::for_memory(memory_bytes).unwrap();
+        if memory_bytes <= 1 << 30 {
+            let profile = Profile::new(plan, parser(false).hasher, Measure::KeyLength).unwrap();
+            assert!(profile.allocated_bytes() as u64 <= memory_bytes * 3 / 4);
+        }
+        for threads in [1, 2, 16] {
+            let on_the_way = (threads as u64 + 1) * plan.chunk_bytes(threads) as u64 * 9;
+            assert!(on_the_way <= memory_bytes / 4 || plan.chunk_bytes(threads) == 64 << 10);
+        }
+    }
+    assert!(matches!(Plan::for_memory(MEMORY_BYTES_MIN - 1), Err(crate::Error::InvalidOption { .. })));
+}
