@@ -43,13 +43,15 @@ pub(crate) fn run(arguments: &ProfileArguments) -> CommandResult {
 
     loop {
         let deadline = Instant::now() + Duration::from_secs_f64(arguments.commit_every);
-        let mut ended = false;
+        let (mut ended, mut moved) = (false, false);
         let mut profile = session.profile();
         let reading = profile.update(threads, &input, || {
-            if interrupt.is_raised() || session.kept && Instant::now() >= deadline {
+            // At least one chunk lies between two commits, however short the time between them.
+            if interrupt.is_raised() || moved && session.kept && Instant::now() >= deadline {
                 return Ok(None);
             }
             let chunk = reader.next_chunk()?;
+            moved = true;
             ended = chunk.is_none();
             progress.update(reader.bytes_read());
             Ok(chunk)
