@@ -2,10 +2,11 @@
 
 use crate::Bench;
 
+mod device;
 mod hash;
 
 /// All benches, in the order in which `all` runs them.
-pub const ALL: &[&Bench] = &[&hash::BENCH];
+pub const ALL: &[&Bench] = &[&device::BENCH, &hash::BENCH];
 
 /// The bench of that name.
 pub fn find(name: &str) -> Option<&'static Bench> {
