@@ -83,6 +83,24 @@ pub struct SpaceSaving {
     front: Front,
 }
 
+/// What became of a key in [`SpaceSaving::admit`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// It was present already.
+    Present,
+    /// It got a free slot.
+    New,
+    /// It got the slot of another key.
+    Displaced {
+        /// The key that is absent now.
+        hash: KeyHash,
+        /// What that key had weighed since it was admitted, exactly.
+        held: u64,
+    },
+    /// It weighs nothing, and stays absent.
+    Absent,
+}
+
 /// One key that is present, as [`SpaceSaving::top`] lists it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeavyKey<'a> {
@@ -145,13 +163,37 @@ impl SpaceSaving {
     /// Never allocates.
     #[inline]
     pub fn update(&mut self, hash: KeyHash, key: &[u8], weight: u64) {
+        self.admit(hash, weight, || key);
+    }
+
+    /// As [`update`](Self::update), says what became of the key, and asks for its bytes only when they are to be kept.
+    ///
+    /// # Cost
+    /// As [`update`](Self::update).
+    #[inline]
+    pub fn admit<'k>(&mut self, hash: KeyHash, weight: u64, key: impl FnOnce() -> &'k [u8]) -> Admission {
         self.total_weight = self.total_weight.saturating_add(weight);
         match self.index.find(hash, &self.hashes) {
-            Ok(slot) => self.counts[slot] = self.counts[slot].saturating_add(weight),
-            Err(_) if weight == 0 => {}
-            Err(place) if self.counts.len() < self.capacity => self.fill(place, hash, key, weight, 0),
-            Err(place) => self.replace_least(place, hash, key, weight),
+            Ok(slot) => {
+                self.counts[slot] = self.counts[slot].saturating_add(weight);
+                Admission::Present
+            }
+            Err(_) if weight == 0 => Admission::Absent,
+            Err(place) if self.counts.len() < self.capacity => {
+                self.fill(place, hash, key(), weight, 0);
+                Admission::New
+            }
+            Err(place) => {
+                let (displaced, held) = self.replace_least(place, hash, key(), weight);
+                Admission::Displaced { hash: displaced, held }
+            }
         }
+    }
+
+    /// What a key that is present has weighed since it was admitted, exactly: its lower bound. 0 for an absent key.
+    #[inline]
+    pub fn held(&self, hash: KeyHash) -> u64 {
+        self.index.find(hash, &self.hashes).map_or(0, |slot| self.counts[slot] - self.errors[slot])
     }
 
     /// The bounds of a key's count: for a key that is absent, 0 and the least count.
@@ -365,9 +407,11 @@ impl SpaceSaving {
         self.keep_key(slot, key);
     }
 
-    /// Gives the slot of the least count to a key that is absent.
-    fn replace_least(&mut self, place: Place, hash: KeyHash, key: &[u8], weight: u64) {
+    /// Gives the slot of the least count to a key that is absent; returns whose it was, and what that key had weighed
+    /// since it was admitted.
+    fn replace_least(&mut self, place: Place, hash: KeyHash, key: &[u8], weight: u64) -> (KeyHash, u64) {
         let slot = self.front.settle(&self.counts);
+        let displaced = (self.hashes[slot], self.counts[slot] - self.errors[slot]);
         // In this order, so that the place still holds; should both have one entry, either may go.
         self.index.insert(place, hash, slot);
         self.index.remove(self.hashes[slot], slot);
@@ -375,6 +419,7 @@ impl SpaceSaving {
         self.errors[slot] = self.counts[slot];
         self.counts[slot] = self.counts[slot].saturating_add(weight);
         self.keep_key(slot, key);
+        displaced
     }
 
     #[inline]
