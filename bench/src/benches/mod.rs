@@ -3,6 +3,7 @@
 use crate::Bench;
 
 mod bits;
+mod device;
 mod hash;
 mod ingest;
 mod partition;
@@ -10,8 +11,15 @@ mod profile;
 mod sort;
 
 /// All benches, in the order in which `all` runs them.
-pub const ALL: &[&Bench] =
-    &[&hash::BENCH, &partition::BENCH, &sort::BENCH, &bits::BENCH, &ingest::BENCH, &profile::BENCH];
+pub const ALL: &[&Bench] = &[
+    &hash::BENCH,
+    &partition::BENCH,
+    &sort::BENCH,
+    &bits::BENCH,
+    &device::BENCH,
+    &ingest::BENCH,
+    &profile::BENCH,
+];
 
 /// The bench of that name.
 pub fn find(name: &str) -> Option<&'static Bench> {

@@ -11,7 +11,7 @@ pub(crate) struct Tree {
 }
 
 /// Folders that hold nothing written by hand.
-const SKIPPED: &[&str] = &[".git", ".venv", "target", "data", "corpus", "artifacts", "testdata"];
+const SKIPPED: &[&str] = &[".git", ".venv", "target", "data", "corpus", "artifacts", "testdata", "golden"];
 
 /// Files that tools write, and the licence's own words. `.git` is a file in a linked work tree.
 const GENERATED: &[&str] = &[".git", "Cargo.lock", "LICENSE"];

@@ -55,7 +55,11 @@ impl Inline {
         let (version, measure) = (first as u32, (first >> 32) as u32);
         if version != u32::from(VERSION) {
             let supported = u32::from(VERSION);
-            return Err(Error::UnsupportedVersion { what: "the profile".to_owned(), found: version, supported });
+            return Err(Error::UnsupportedVersion {
+                what: "the profile".to_owned(),
+                found: version,
+                supported,
+            });
         }
         let measure = match measure {
             0 => Measure::KeyLength,

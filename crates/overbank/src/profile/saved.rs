@@ -20,7 +20,8 @@ impl Profile {
     /// [`Error::AlreadyExists`] if the store has a profile attached; [`Error::BudgetExceeded`].
     pub fn attach(mut self, store: &Store) -> Result<Arc<Mutex<Self>>> {
         let wanted_bytes = usize::try_from(self.plan.memory_bytes).unwrap_or(usize::MAX);
-        self.reservation = Some(store.budget().reserve("the profile", wanted_bytes, self.allocated_bytes())?);
+        self.reservation =
+            Some(store.budget().reserve("the profile", wanted_bytes, self.allocated_bytes())?);
         let shared = Arc::new(Mutex::new(self));
         store.attach(NAME, Arc::clone(&shared) as Arc<Mutex<dyn Participant>>)?;
         Ok(shared)
@@ -37,8 +38,9 @@ impl Profile {
     /// [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`]; [`Error::Incompatible`] if a
     /// sketch was made under another seed than the store's.
     pub fn load(store: &Store) -> Result<Self> {
-        let entry =
-            store.record(NAME).ok_or_else(|| Error::NotFound { what: "profile in this store", name: NAME.to_owned() })?;
+        let entry = store
+            .record(NAME)
+            .ok_or_else(|| Error::NotFound { what: "profile in this store", name: NAME.to_owned() })?;
         if entry.structure.version != STRUCTURE.version {
             return Err(Error::UnsupportedVersion {
                 what: "the profile".to_owned(),
@@ -79,10 +81,19 @@ impl Profile {
             return Err(format::corrupt(0, "number of shards", SHARDS, self.heavy.len()));
         }
         if !self.counts.layout().pages().is_multiple_of(SHARDS as u64) {
-            return Err(format::corrupt(0, "count-min pages", "a multiple of 32", self.counts.layout().pages()));
+            return Err(format::corrupt(
+                0,
+                "count-min pages",
+                "a multiple of 32",
+                self.counts.layout().pages(),
+            ));
         }
         let ours = crate::sketch::HashId::from(store.hasher());
-        let theirs = self.heavy.iter().map(SpaceSaving::hash_id).chain([self.distinct.hash_id(), self.counts.hash_id()]);
+        let theirs = self
+            .heavy
+            .iter()
+            .map(SpaceSaving::hash_id)
+            .chain([self.distinct.hash_id(), self.counts.hash_id()]);
         for hash_id in theirs {
             ours.require(hash_id)?;
         }

@@ -1,3 +1,5 @@
+//! The store against its contract: commits, recovery, damage, budgets, on devices in RAM and simulated ones.
+
 use super::*;
 use crate::device::memory::MemoryDevice;
 use crate::device::sim::SimDevice;

@@ -1,3 +1,5 @@
+//! The simulated device against its contract: what a crash, a fault and a flip may leave behind.
+
 use super::*;
 use std::collections::HashSet;
 
