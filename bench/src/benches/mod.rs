@@ -6,11 +6,12 @@ mod bits;
 mod hash;
 mod partition;
 mod profile;
+mod sketch;
 mod sort;
 
 /// All benches, in the order in which `all` runs them.
 pub const ALL: &[&Bench] =
-    &[&hash::BENCH, &partition::BENCH, &sort::BENCH, &bits::BENCH, &profile::BENCH];
+    &[&hash::BENCH, &partition::BENCH, &sort::BENCH, &bits::BENCH, &sketch::BENCH, &profile::BENCH];
 
 /// The bench of that name.
 pub fn find(name: &str) -> Option<&'static Bench> {
