@@ -8,6 +8,7 @@ mod hash;
 mod ingest;
 mod partition;
 mod profile;
+mod sketch;
 mod sort;
 
 /// All benches, in the order in which `all` runs them.
@@ -16,6 +17,7 @@ pub const ALL: &[&Bench] = &[
     &partition::BENCH,
     &sort::BENCH,
     &bits::BENCH,
+    &sketch::BENCH,
     &device::BENCH,
     &ingest::BENCH,
     &profile::BENCH,
