@@ -3,6 +3,7 @@
 use crate::Bench;
 
 mod bits;
+mod device;
 mod hash;
 mod partition;
 mod profile;
@@ -10,7 +11,7 @@ mod sort;
 
 /// All benches, in the order in which `all` runs them.
 pub const ALL: &[&Bench] =
-    &[&hash::BENCH, &partition::BENCH, &sort::BENCH, &bits::BENCH, &profile::BENCH];
+    &[&hash::BENCH, &partition::BENCH, &sort::BENCH, &bits::BENCH, &device::BENCH, &profile::BENCH];
 
 /// The bench of that name.
 pub fn find(name: &str) -> Option<&'static Bench> {

@@ -3,7 +3,7 @@
 //! A quote opens a quoted field only where a field starts; within it, two quotes are one. That is the reading of
 //! the `csv` crate and of RFC 4180; a quote inside an unquoted field is an ordinary byte.
 
-use memchr::{memchr, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 
 /// What ends a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +29,41 @@ impl Boundary {
     }
 }
 
-/// Hops from quote to quote, so that text with few quotes goes by at the speed of memchr.
+/// Mostly the last newline of all, which one pass over the quotes tells.
 fn last_unquoted(text: &[u8], delimiter: u8) -> Option<usize> {
+    let newline = memrchr(b'\n', text)?;
+    match quoted_field_around(newline, text, delimiter) {
+        None => Some(newline + 1),
+        Some(open) => last_between_quoted(&text[..open], delimiter),
+    }
+}
+
+/// Where the quoted field opens that encloses byte `place` of `text`.
+fn quoted_field_around(place: usize, text: &[u8], delimiter: u8) -> Option<usize> {
+    let (mut open, mut closed) = (None, None);
+    for quote in memchr_iter(b'"', &text[..place]) {
+        open = match (open, closed) {
+            (Some(start), _) => {
+                closed = Some((start, quote));
+                None
+            }
+            // Two quotes in a quoted field are one: the first did not close it.
+            (None, Some((start, close))) if quote == close + 1 => Some(start),
+            (None, _) => opens(quote, text, delimiter).then_some(quote),
+        };
+    }
+    open
+}
+
+/// Looks for newlines from quoted field to quoted field, all of which are closed.
+fn last_between_quoted(text: &[u8], delimiter: u8) -> Option<usize> {
     let (mut at, mut last) = (0, None);
     loop {
         let quote = memchr(b'"', &text[at..]).map(|hop| at + hop);
         let plain = &text[at..quote.unwrap_or(text.len())];
         last = memrchr(b'\n', plain).map(|newline| at + newline + 1).or(last);
         let Some(quote) = quote else { return last };
-        let opens = quote == 0 || text[quote - 1] == delimiter || text[quote - 1] == b'\n';
-        at = match opens {
+        at = match opens(quote, text, delimiter) {
             false => quote + 1,
             true => match after_quoted(text, quote) {
                 Some(close) => close,
@@ -46,6 +71,11 @@ fn last_unquoted(text: &[u8], delimiter: u8) -> Option<usize> {
             },
         };
     }
+}
+
+/// Whether a quote that is not within a quoted field opens one.
+fn opens(quote: usize, text: &[u8], delimiter: u8) -> bool {
+    quote == 0 || text[quote - 1] == delimiter || text[quote - 1] == b'\n'
 }
 
 /// The place behind the quote that closes the field opened at `open`; `None` if none does.

@@ -90,7 +90,10 @@ impl Buffer {
 
     /// The unused part, at least `self.len()..target` of it.
     pub(crate) fn spare(&mut self, target: usize) -> &mut [u8] {
-        if self.bytes.len() < target {
+        if self.bytes.is_empty() {
+            // Fresh from the allocator, large memory is zero already.
+            self.bytes = vec![0; target];
+        } else if self.bytes.len() < target {
             self.bytes.resize(target, 0);
         }
         &mut self.bytes[self.filled..target]

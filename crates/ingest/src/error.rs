@@ -54,6 +54,17 @@ pub enum Error {
         at: u64,
     },
 
+    /// A file lost bytes while it was being read, as when a log is truncated in place.
+    #[error("{} had {expected} bytes when it was opened and has {found} now; read a copy that nobody truncates", path.display())]
+    Shrunk {
+        /// The input.
+        path: PathBuf,
+        /// Its size in bytes when it was opened.
+        expected: u64,
+        /// Its size in bytes at the end of what could be read.
+        found: u64,
+    },
+
     /// An input is not what its first bytes promise.
     #[error("{} is damaged near byte {at} ({what}): {why}", path.display())]
     Damaged {

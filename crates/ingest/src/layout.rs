@@ -47,7 +47,7 @@ impl Layout {
                     name: "field",
                     value: field.into(),
                     why: format!(
-                        "{} is read as lines, which have no fields; choose a format that has (--format fields, csv, jsonl)",
+                        "{} is read as lines, which have no fields; choose a format that has (--format whitespace, delimited, csv or jsonl)",
                         path.display()
                     ),
                 }),

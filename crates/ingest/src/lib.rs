@@ -14,13 +14,13 @@
 //!
 //! ```
 //! use keyhash::{HashKind, KeyHasher, Seed};
-//! use overbank_ingest::{Batch, Options, Parser, Reader};
+//! use overbank_ingest::{Batch, Delimiter, Format, Options, Parser, Reader};
 //!
 //! # let file = tempfile::NamedTempFile::new()?;
 //! # std::fs::write(file.path(), "GET /\nGET /about\nGET /\n")?;
 //! # let path = file.path();
 //! let mut options = Options::new([path]);
-//! options.format = "fields".parse()?;
+//! options.format = Format::Delimited(Delimiter::Whitespace);
 //! options.keys = vec!["2".into()];
 //! let mut reader = Reader::open(options.clone())?;
 //! let parser = Parser::new(&options, KeyHasher::new(HashKind::Xxh3, Seed(1)));

@@ -3,7 +3,6 @@
 use crate::{Error, Result};
 use keyhash::{HashKind, KeyHasher, Seed};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// What separates the fields of [`Format::Delimited`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,38 +37,6 @@ pub enum Format {
     JsonLines,
     /// Parquet; keys are column names, those of nested groups joined by dots.
     Parquet,
-}
-
-impl FromStr for Format {
-    type Err = Error;
-
-    /// Reads the names that `--format` takes.
-    fn from_str(name: &str) -> Result<Self> {
-        Ok(match name {
-            "auto" => Self::Auto,
-            "lines" => Self::Lines,
-            "fields" => Self::Delimited(Delimiter::Whitespace),
-            "csv" => Self::Csv { delimiter: b',', header: true },
-            "tsv" => Self::Csv { delimiter: b'\t', header: true },
-            "csv-no-header" => Self::Csv { delimiter: b',', header: false },
-            "tsv-no-header" => Self::Csv { delimiter: b'\t', header: false },
-            "jsonl" | "ndjson" | "json" => Self::JsonLines,
-            "parquet" => Self::Parquet,
-            _ => match name.strip_prefix("fields:").map(str::as_bytes) {
-                Some(b"\\t") => Self::Delimited(Delimiter::Byte(b'\t')),
-                Some(&[byte]) => Self::Delimited(Delimiter::Byte(byte)),
-                _ => {
-                    return Err(Error::InvalidOption {
-                        name: "format",
-                        value: name.into(),
-                        why: "use auto, lines, fields (between blanks), fields:X (one byte X, or \\t), csv, tsv, \
-                              csv-no-header, tsv-no-header, jsonl or parquet"
-                            .into(),
-                    });
-                }
-            },
-        })
-    }
 }
 
 /// What to read and how. The fields are public; [`Options::new`] has the defaults.

@@ -3,7 +3,7 @@
 use crate::chunk::{Body, Chunk, Pool};
 use crate::layout::{self, Layout};
 use crate::parquet::{ParquetInput, RowCursor};
-use crate::position::{Identity, Position};
+use crate::position::{Finished, Identity, Position};
 use crate::stream::Opened;
 use crate::text::{Cut, TextInput};
 use crate::{Error, Format, Options, Result, csv, inputs};
@@ -92,21 +92,18 @@ impl Reader {
                 found: format!("{:016x}", reader.position.options),
             });
         }
-        for (index, identity) in position.inputs.iter().enumerate() {
+        if let Some(current) = &position.current {
+            let index = usize::try_from(position.finished.count).unwrap_or(usize::MAX);
             let found = reader.inputs.get(index).map(|path| path.to_path_buf());
-            if found.as_ref() != Some(&identity.path) {
+            if found.as_ref() != Some(&current.path) {
                 return Err(Error::Changed {
-                    what: format!("input {}", index + 1),
-                    expected: identity.path.display().to_string(),
+                    what: format!("input {}", position.finished.count.saturating_add(1)),
+                    expected: current.path.display().to_string(),
                     found: found.map_or("missing".into(), |path| path.display().to_string()),
                 });
             }
-        }
-        if let Some((current, finished)) = position.inputs.split_last() {
-            for identity in finished {
-                reader.pass(identity)?;
-            }
-            reader.next_input = finished.len();
+            reader.pass(&position.finished)?;
+            reader.next_input = index;
             reader.position = position.clone();
             reader.open_next(Some(current))?;
         }
@@ -141,7 +138,7 @@ impl Reader {
                 }),
             };
             let Some(Cut { body, consumed }) = cut else {
-                self.current = None;
+                self.finish_current()?;
                 continue;
             };
             let sequence = self.position.sequence;
@@ -184,15 +181,26 @@ impl Reader {
         self.progress.total_bytes
     }
 
-    /// Checks that an input which was finished has not changed since.
-    fn pass(&self, identity: &Identity) -> Result<()> {
-        if !identity.regular {
-            return Ok(());
+    /// The current input is read to its end. A file that has grown meanwhile is finished as it is now.
+    fn finish_current(&mut self) -> Result<()> {
+        if let (Some(current), Some(identity)) = (self.current.take(), &mut self.position.current)
+            && let Records::Text(input) = current.records
+            && let Some(at_end) = input.identity_at_end(identity)?
+        {
+            *identity = Arc::new(at_end);
         }
-        let opened = Opened::open(&Arc::from(identity.path.as_path()), &Arc::default())?;
-        identity.check(opened.identity.regular, opened.identity.size, opened.head(), false)?;
-        self.progress.bytes_read.fetch_add(identity.size, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Checks that the inputs which were finished have not changed since.
+    fn pass(&self, finished: &Finished) -> Result<()> {
+        let mut found = Finished::default();
+        for path in self.inputs.iter().take(usize::try_from(finished.count).unwrap_or(usize::MAX)) {
+            let identity = Opened::look_at(path)?;
+            self.progress.bytes_read.fetch_add(identity.size, Ordering::Relaxed);
+            found.add(&identity);
+        }
+        finished.check(&found)
     }
 
     /// Opens the next input; where `resumed` is given, checks that it is this one and goes to the position.
@@ -206,10 +214,7 @@ impl Reader {
                 let may_grow = format != Format::Parquet;
                 identity.check(opened.identity.regular, opened.identity.size, head, may_grow)?;
             }
-            None => {
-                Arc::make_mut(&mut self.position.inputs).push(Arc::new(opened.identity.clone()));
-                (self.position.offset, self.position.line) = (0, 0);
-            }
+            None => self.position.enter(opened.identity.clone()),
         }
         let (layout, records) = match format {
             Format::Parquet => {

@@ -8,6 +8,7 @@ use crate::{Error, Options, Result};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Stdin};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +50,15 @@ impl Opened {
             None => Identity::pipe(path),
         };
         Ok(Self { raw, path: Arc::clone(path), identity, file })
+    }
+
+    /// What `path` looks like, without reading from what is no regular file.
+    pub(crate) fn look_at(path: &Arc<Path>) -> Result<Identity> {
+        let open_error = |source| Error::Open { path: path.to_path_buf(), source };
+        if is_stdin(path) || !path.metadata().map_err(open_error)?.is_file() {
+            return Ok(Identity::pipe(path));
+        }
+        Ok(Self::open(path, &Arc::default())?.identity)
     }
 
     /// The first bytes as they stand in the file.
@@ -130,12 +140,42 @@ impl Stream {
         Ok(())
     }
 
-    fn explain(&self, error: io::Error) -> Error {
-        let (compression, raw) = match &self.decoder {
+    /// What the input looks like at its end, where that differs from what it was when it was `opened`: a log may
+    /// have grown meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Shrunk`] if it has lost bytes. A file that only claims to have bytes, as some of the system's do,
+    /// has not shrunk.
+    pub(crate) fn identity_at_end(&self, opened: &Identity) -> Result<Option<Identity>> {
+        let (_, raw) = self.raw();
+        let Source::File(file) = &raw.source else { return Ok(None) };
+        let (path, at) = (self.path.to_path_buf(), raw.consumed);
+        if !opened.regular || at == opened.size {
+            return Ok(None);
+        }
+        let failed = |source| Error::Read { path: path.clone(), at, source };
+        if at > opened.size {
+            let mut head = vec![0; HEAD_BYTES.min(usize::try_from(at).unwrap_or(HEAD_BYTES))];
+            file.read_exact_at(&mut head, 0).map_err(failed)?;
+            return Ok(Some(Identity::file(&self.path, at, &head)));
+        }
+        match file.metadata().map_err(failed)?.len() {
+            found if found < opened.size => Err(Error::Shrunk { path, expected: opened.size, found }),
+            _ => Ok(None),
+        }
+    }
+
+    /// The compression's name and the bytes that it reads.
+    fn raw(&self) -> (&'static str, &Raw) {
+        match &self.decoder {
             Decoder::Plain { raw, .. } => ("", raw),
             Decoder::Gzip(decoder) => ("gzip", decoder.get_ref().get_ref()),
             Decoder::Zstd(decoder) => ("zstd", decoder.get_ref().get_ref()),
-        };
+        }
+    }
+
+    fn explain(&self, error: io::Error) -> Error {
+        let (compression, raw) = self.raw();
         let (path, at) = (self.path.to_path_buf(), raw.consumed);
         match error.kind() {
             ErrorKind::UnexpectedEof if !compression.is_empty() => Error::CutShort { path, compression, at },

@@ -7,6 +7,7 @@
 use crate::Result;
 use crate::boundary::Boundary;
 use crate::chunk::{Body, Buffer, Pool};
+use crate::position::Identity;
 use crate::stream::Stream;
 use std::sync::Arc;
 
@@ -84,6 +85,11 @@ impl TextInput {
         }
         (self.offset, self.line) = (offset, line);
         Ok(())
+    }
+
+    /// See [`Stream::identity_at_end`].
+    pub(crate) fn identity_at_end(&self, opened: &Identity) -> Result<Option<Identity>> {
+        self.stream.identity_at_end(opened)
     }
 
     /// Cuts off the next chunk: the whole records within `chunk_bytes`, or one record that is longer.

@@ -5,7 +5,7 @@ mod naive;
 
 use naive::check::{drain, hasher};
 use naive::{Compression, compress, gzip};
-use overbank_ingest::{Batch, Error, Options, Parser, Position, Reader, Result};
+use overbank_ingest::{Batch, Delimiter, Error, Format, Options, Parser, Position, Reader, Result};
 use std::path::{Path, PathBuf};
 
 /// Reads everything; the number of rows.
@@ -97,7 +97,7 @@ fn damaged_parquet_is_an_error_or_read_never_a_panic() {
     let whole = small_parquet(&folder.path().join("whole"));
     let mut options = Options::new([""; 0]);
     options.keys = vec!["k".into()];
-    options.format = "parquet".parse().unwrap();
+    options.format = Format::Parquet;
     options.chunk_bytes = 4096;
     let damaged = |bytes: &[u8]| {
         let mut options = options.clone();
@@ -167,11 +167,86 @@ fn resuming_needs_the_same_inputs_and_options() {
     assert!(changed(&options), "a finished input may not grow");
     std::fs::write(&a, b"1\n2\n").unwrap();
     assert!(!changed(&options));
-    options.format = "fields".parse().unwrap();
+    options.format = Format::Delimited(Delimiter::Whitespace);
     assert!(changed(&options));
-    options.format = "auto".parse().unwrap();
+    options.format = Format::Auto;
     options.inputs.swap(0, 1);
     assert!(changed(&options));
+}
+
+#[test]
+fn a_position_stays_small_over_many_inputs_and_still_knows_them() {
+    let folder = tempfile::tempdir().unwrap();
+    const FILES: usize = 20_000;
+    let path = |i: usize| folder.path().join(format!("{i:05}.log"));
+    for i in 0..FILES {
+        std::fs::write(path(i), if i % 100 == 0 { "a\n" } else { "" }).unwrap();
+    }
+    let options = Options::new([folder.path().join("*.log")]);
+    let mut reader = Reader::open(options.clone()).unwrap();
+    let (mut chunks, mut halfway) = (0, None);
+    while let Some(chunk) = reader.next_chunk().unwrap() {
+        chunks += 1;
+        if chunks == FILES / 200 {
+            halfway = Some(chunk.position().clone());
+        }
+    }
+    assert_eq!(chunks, FILES / 100);
+    for position in [reader.position(), halfway.as_ref().unwrap()] {
+        let bytes = position.to_bytes();
+        assert!(bytes.len() < 16 << 10, "{} bytes", bytes.len());
+        assert_eq!(&Position::from_bytes(&bytes).unwrap(), position);
+    }
+    let rest = |options: &Options| {
+        let mut reader = Reader::resume(options.clone(), halfway.as_ref().unwrap())?;
+        let mut chunks = 0;
+        while reader.next_chunk()?.is_some() {
+            chunks += 1;
+        }
+        Ok::<_, Error>(chunks)
+    };
+    assert_eq!(rest(&options).unwrap(), FILES / 200);
+    std::fs::write(path(9), "b\n").unwrap();
+    let error = rest(&options).unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert!(error.to_string().contains("the first 9900 inputs"), "{error}");
+    std::fs::write(path(9), "").unwrap();
+    std::fs::write(path(FILES - 1), "b\n").unwrap();
+    assert_eq!(rest(&options).unwrap(), FILES / 200 + 1, "what was not read yet may change");
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_read_is_an_error_and_one_that_grows_is_read_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (file(&folder, "a", b"1\n2\n3\n4\n"), file(&folder, "b", b"5\n"));
+    let mut options = Options::new([a.clone(), b]);
+    options.chunk_bytes = 2;
+    let mut reader = Reader::open(options.clone()).unwrap();
+    assert_eq!(reader.next_chunk().unwrap().unwrap().text(), b"1\n");
+    std::fs::write(&a, b"1\n2\n3\n4\n5\n6\n").unwrap();
+    let mut rest = Vec::new();
+    while let Some(chunk) = reader.next_chunk().unwrap() {
+        rest.extend_from_slice(chunk.text());
+    }
+    assert_eq!(rest, b"2\n3\n4\n5\n6\n5\n");
+    assert!(
+        Reader::resume(options.clone(), reader.position()).is_ok(),
+        "it is finished as it was at its end"
+    );
+
+    // More than the block that is read to tell the compression.
+    std::fs::write(&a, b"a line of sixteen\n".repeat(1000)).unwrap();
+    options.chunk_bytes = 1000;
+    let mut reader = Reader::open(options.clone()).unwrap();
+    reader.next_chunk().unwrap();
+    std::fs::OpenOptions::new().write(true).open(&a).unwrap().set_len(5000).unwrap();
+    let error = loop {
+        match reader.next_chunk() {
+            Ok(chunk) => assert!(chunk.is_some(), "the lost bytes went unnoticed"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::Shrunk { expected: 18_000, found: 5000, .. }), "{error}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod naive;
 
 use naive::check::{check, check_file};
 use naive::{Compression, Outcome};
-use overbank_ingest::{Error, Options, Reader};
+use overbank_ingest::{Error, Format, Options, Reader};
 use parquet::basic::{Compression as Codec, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -17,9 +17,11 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-fn options(format: &str, keys: &[&str], chunk_bytes: usize) -> Options {
+const CSV: Format = Format::Csv { delimiter: b',', header: true };
+
+fn options(format: Format, keys: &[&str], chunk_bytes: usize) -> Options {
     let mut options = Options::new([""; 0]);
-    options.format = format.parse().unwrap();
+    options.format = format;
     options.keys = keys.iter().map(|&key| key.into()).collect();
     options.chunk_bytes = chunk_bytes;
     options
@@ -56,7 +58,7 @@ proptest! {
         chunk_bytes in 1usize..48,
     ) {
         let text = [b"\n\"k,1\",w,\"z\"\n".as_slice(), &text].concat();
-        let mut options = options("csv", &["k,1", "z"], chunk_bytes);
+        let mut options = options(CSV, &["k,1", "z"], chunk_bytes);
         check(&text, Compression::Plain, &mut options, &naive::csv(&text, &[0, 2], None));
         (options.keys, options.weight) = (vec!["k,1".into()], Some("w".into()));
         check(&text, Compression::Zstd, &mut options, &naive::csv(&text, &[0], Some(1)));
@@ -68,7 +70,7 @@ proptest! {
     ) {
         let text = lines.join("\n").into_bytes();
         let expected = naive::json(&text, &["/user/id", "/items/1/sku"], Some("/n"));
-        let mut options = options("jsonl", &["user.id", "items[1].sku"], chunk_bytes);
+        let mut options = options(Format::JsonLines, &["user.id", "items[1].sku"], chunk_bytes);
         options.weight = Some("n".into());
         check(&text, Compression::Plain, &mut options, &expected);
         let pointers = vec!["/user/id".into(), "/items/1/sku".into()];
@@ -90,7 +92,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("input");
         write_parquet(&path, &groups, codec, dictionary);
-        let mut options = options("auto", &["k", "g.small"], chunk_bytes);
+        let mut options = options(Format::Auto, &["k", "g.small"], chunk_bytes);
         (options.weight, options.value) = (Some("w".into()), Some("g.v".into()));
         let mut expected = Outcome::default();
         for (row, (k, w, small, v)) in groups.iter().flatten().enumerate() {
@@ -162,7 +164,7 @@ fn carriage_returns_go_at_line_ends_and_stay_in_quotes() {
     for (key, weight) in [(&b"a\r\n"[..], "1"), (b"b\r", "2"), (b"c", "3")] {
         expected.push(0, &[Some(key.to_vec()), Some(weight.into())], &[0], Some(1), None);
     }
-    let mut options = options("csv", &["k"], 5);
+    let mut options = options(CSV, &["k"], 5);
     options.weight = Some("w".into());
     check(text, Compression::Plain, &mut options, &expected);
 }

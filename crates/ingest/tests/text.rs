@@ -7,7 +7,7 @@ mod naive;
 
 use naive::check::{check, drain};
 use naive::{Compression, compress};
-use overbank_ingest::{Options, Reader};
+use overbank_ingest::{Delimiter, Format, Options, Reader};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -46,7 +46,7 @@ proptest! {
     ) {
         let mut options = Options::new([""; 0]);
         options.chunk_bytes = chunk_bytes;
-        options.format = "fields:;".parse().unwrap();
+        options.format = Format::Delimited(Delimiter::Byte(b';'));
         options.keys = vec!["2".into(), "1".into()];
         options.weight = Some("3".into());
         options.value = Some("1".into());
@@ -60,7 +60,7 @@ proptest! {
     ) {
         let mut options = Options::new([""; 0]);
         options.chunk_bytes = chunk_bytes;
-        options.format = "fields".parse().unwrap();
+        options.format = Format::Delimited(Delimiter::Whitespace);
         options.keys = vec!["2".into()];
         options.value = Some("3".into());
         let expected = naive::delimited(&text, None, &[1], None, Some(2));

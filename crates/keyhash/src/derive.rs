@@ -57,28 +57,54 @@ pub const fn split_quotient(high: u64, quotient_bits: u32, remainder_bits: u32) 
 /// is xored in before each multiplication, and the test `rows_collide_independently` counts.
 #[inline]
 pub fn columns<const D: usize>(fold: u64, width: u64) -> [u64; D] {
-    let mut row = 0;
-    [(); D].map(|()| {
-        let column = column(fold, row, width);
-        row += 1;
-        column
-    })
+    let rows = const { Row::first::<D>() };
+    rows.map(|row| row.column(fold, width))
 }
 
 /// The column of one row: `column(fold, r, width) == columns(fold, width)[r]`, for depths known only at run
-/// time.
+/// time. The constants of the first 16 rows come from a table.
 #[inline]
 pub const fn column(fold: u64, row: u32, width: u64) -> u64 {
-    let salt = row_constant(2 * row as u64);
-    let multiplier = row_constant(2 * row as u64 + 1) | 1;
-    let mixed = (fold ^ salt).wrapping_mul(multiplier);
-    // The upper half of a product depends on all bits; the fold lets a wide range see both halves.
-    range_of(mixed ^ (mixed >> 32), width)
+    const TABLE: [Row; 16] = Row::first();
+    let row = if (row as usize) < TABLE.len() { TABLE[row as usize] } else { Row::new(row as u64) };
+    row.column(fold, width)
+}
+
+/// The two constants of a row.
+#[derive(Clone, Copy)]
+struct Row {
+    salt: u64,
+    /// Odd, so that no key is lost.
+    multiplier: u64,
+}
+
+impl Row {
+    const fn new(row: u64) -> Self {
+        Self { salt: constant(2 * row), multiplier: constant(2 * row + 1) | 1 }
+    }
+
+    /// The first `D` rows, for the compiler to work out.
+    const fn first<const D: usize>() -> [Self; D] {
+        let mut rows = [Self { salt: 0, multiplier: 1 }; D];
+        let mut row = 0;
+        while row < D {
+            rows[row] = Self::new(row as u64);
+            row += 1;
+        }
+        rows
+    }
+
+    #[inline(always)]
+    const fn column(self, fold: u64, width: u64) -> u64 {
+        let mixed = (fold ^ self.salt).wrapping_mul(self.multiplier);
+        // The upper half of a product depends on all bits; the fold lets a wide range see both halves.
+        range_of(mixed ^ (mixed >> 32), width)
+    }
 }
 
 /// The `i`-th output of SplitMix64 from state 0 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
-/// Generators, OOPSLA 2014): constants with nothing up their sleeve, folded away where `i` is known.
-const fn row_constant(i: u64) -> u64 {
+/// Generators, OOPSLA 2014): constants with nothing up their sleeve.
+const fn constant(i: u64) -> u64 {
     let state = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

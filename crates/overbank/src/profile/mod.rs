@@ -180,7 +180,14 @@ impl Profile {
         let mut counts = self.counts.split_mut(SHARDS).expect("the pages were made a multiple of the shards");
         let distinct = self.distinct.split_mut(SHARDS).expect("there are more registers than shards");
         let shards = distinct.into_iter().zip(counts.as_mut_slice()).zip(&mut self.heavy);
-        let shards = shards.map(|((distinct, counts), heavy)| Shard { distinct, counts, heavy }).collect();
+        let shards = shards.map(|((distinct, counts), heavy)| Shard {
+            distinct,
+            counts,
+            heavy,
+            hashes: Vec::new(),
+            weights: Vec::new(),
+        });
+        let shards = shards.collect();
         let outcome = pipeline::run(&Counting { parser, shards: std::marker::PhantomData }, next, shards, &mut tallies);
         drop(counts);
         for tally in tallies {
@@ -282,6 +289,9 @@ struct Shard<'a, 'b> {
     distinct: HyperLogLogShard<'a>,
     counts: &'b mut CountMinShard<'a, u32>,
     heavy: &'b mut SpaceSaving,
+    /// The hashes and weights of the rows at hand, side by side.
+    hashes: Vec<KeyHash>,
+    weights: Vec<u64>,
 }
 
 /// The stages of a profile.
@@ -302,14 +312,27 @@ impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
     }
 
     fn apply(&self, shard: &mut Shard<'a, 'b>, rows: &P::Rows, listed: &[u32]) {
-        let (hashes, weights) = (rows.hashes(), rows.weights());
-        for &row in listed {
-            let row = row as usize;
-            let weight = weights.map_or(1, |weights| weights[row]);
-            let hash = hashes[row];
+        let hashes = rows.hashes();
+        shard.hashes.clear();
+        shard.hashes.extend(listed.iter().map(|&row| hashes[row as usize]));
+        for &hash in &shard.hashes {
             shard.distinct.update(hash);
-            shard.counts.update(hash, weight);
-            shard.heavy.update(hash, rows.key(row), weight);
+        }
+        match rows.weights() {
+            None => {
+                shard.counts.update_batch(&shard.hashes, None);
+                for (&row, &hash) in listed.iter().zip(&shard.hashes) {
+                    shard.heavy.update(hash, rows.key(row as usize), 1);
+                }
+            }
+            Some(weights) => {
+                shard.weights.clear();
+                shard.weights.extend(listed.iter().map(|&row| weights[row as usize]));
+                shard.counts.update_batch(&shard.hashes, Some(&shard.weights));
+                for ((&row, &hash), &weight) in listed.iter().zip(&shard.hashes).zip(&shard.weights) {
+                    shard.heavy.update(hash, rows.key(row as usize), weight);
+                }
+            }
         }
     }
 

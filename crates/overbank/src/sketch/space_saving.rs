@@ -3,9 +3,9 @@
 //! ```text
 //!   hash ─▶ index (open addressing, linear probing) ─▶ slot: hash, count, error, first bytes of the key
 //!                                                        │
-//!   known key:    count += weight                        │  the heap is not touched
+//!   known key:    count += weight                        │  nothing else is touched
 //!   unknown key:  the slot of the least count is given to it:  error = least, count = least + weight
-//!                 heap of (count when last looked at, slot) ◀─┘  4-ary; settled from the top when asked
+//!                 front: the slots of the least counts, listed ahead; listed anew when they are used up
 //! ```
 //!
 //! 1. `count - error <= true count <= count` for every key in a slot.
@@ -14,13 +14,12 @@
 //!    every absent key are at most `n / capacity`: each key heavier than that is present.
 //! 4. Of equal least counts the slot with the lowest number goes; slots are first filled in order of arrival.
 //!    The state is a function of the sequence of updates.
-//! 5. A heap entry is a lower bound of its slot's count (counts only grow); the index holds each slot in use
-//!    once. Memory is allocated at construction and never grows.
+//! 5. The index holds each slot in use once. Memory is allocated at construction and never grows.
 //!
 //! | operation           | CPU                                | RAM                                        |
 //! |---------------------|------------------------------------|--------------------------------------------|
 //! | `update`, known     | O(1)                               | –                                          |
-//! | `update`, unknown   | O(log capacity) amortised          | –                                          |
+//! | `update`, unknown   | amortised O(1) for weights of 1, else O(log capacity) | –                       |
 //! | `estimate`          | O(1); O(capacity) for an absent key | –                                         |
 //! | `top`               | O(capacity log capacity)           | a list of references                       |
 //! | the sketch          | –                                  | [`SpaceSaving::memory_bytes_for`]          |
@@ -29,19 +28,24 @@
 //! (ICDT 2005); merge: Agarwal et al., "Mergeable summaries" (PODS 2012), section 2, in the form of Cafaro,
 //! Pulimeno, Tempesta, "A parallel space saving algorithm" (2016).
 //!
-//! Deviations: the paper's list of buckets of equal counts needs a walk for a weighted update; the heap does
-//! not. The heap is lazy: a known key's update leaves it alone, and only a key to be evicted is brought
-//! up to date. A key is its 128-bit hash; its bytes are kept up to a limit, for people to read.
+//! Deviations: the paper's list of buckets of equal counts needs a walk for a weighted update, and a pointer chased
+//! for each known key. Here a known key's update adds to one count. The least count is found by a pass over all
+//! counts that lists many slots ahead: with weights of 1 most slots share the least count, so a pass serves many
+//! evictions. A lazy 4-ary heap, tried against it in one process, had 650 instructions an update where this has 258 on
+//! distinct keys and 242 where this has 116 on Zipf 1.1 (capacity 4096), and a third of the speed on distinct keys; with
+//! weights spread over 1..1000 on distinct keys the heap has fewer instructions (641 to 1126), but they are the
+//! slower ones (5.5 to 6.1 million updates a second). A key is its 128-bit hash; its bytes are kept up to a limit, for
+//! people to read.
 
-mod heap;
+mod front;
 mod index;
 
 use super::CountBounds;
 use super::format::{self, Decoder, Encoder};
 use super::hash_id::{HashId, require_equal};
 use crate::{Error, KeyHash, Result};
-use heap::LazyHeap;
-use index::Index;
+use front::Front;
+use index::{Index, Place};
 
 /// The most slots: the index finds a home in 32 bits of the hash.
 const CAPACITY_MAX: usize = 1 << 24;
@@ -76,7 +80,7 @@ pub struct SpaceSaving {
     key_lengths: Vec<u16>,
     key_bytes: Vec<u8>,
     index: Index,
-    heap: LazyHeap,
+    front: Front,
 }
 
 /// One key that is present, as [`SpaceSaving::top`] lists it.
@@ -121,7 +125,7 @@ impl SpaceSaving {
             key_lengths: Vec::with_capacity(capacity),
             key_bytes: vec![0; capacity * key_bytes_max],
             index: Index::new(capacity),
-            heap: LazyHeap::with_capacity(capacity),
+            front: Front::new(capacity),
         })
     }
 
@@ -129,22 +133,24 @@ impl SpaceSaving {
     pub fn memory_bytes_for(capacity: usize, key_bytes_max: usize) -> usize {
         let slot = size_of::<KeyHash>() + 2 * size_of::<u64>() + size_of::<u16>() + key_bytes_max;
         size_of::<Self>()
-            + capacity * (slot + size_of::<u128>())
+            + capacity * slot
+            + Front::memory_bytes_for(capacity)
             + Index::len_for(capacity) * size_of::<u64>()
     }
 
     /// Adds `weight` to the key of this hash; `key` are its bytes, for people to read.
     ///
     /// # Cost
-    /// O(1) for a key that is present, O(log capacity) amortised for one that is not. Never allocates.
+    /// O(1) for a key that is present; for one that is not, amortised O(1) with weights of 1 and O(log capacity) with any.
+    /// Never allocates.
     #[inline]
     pub fn update(&mut self, hash: KeyHash, key: &[u8], weight: u64) {
         self.total_weight = self.total_weight.saturating_add(weight);
         match self.index.find(hash, &self.hashes) {
-            Some(slot) => self.counts[slot] = self.counts[slot].saturating_add(weight),
-            None if weight == 0 => {}
-            None if self.counts.len() < self.capacity => self.fill(hash, key, weight, 0),
-            None => self.replace_least(hash, key, weight),
+            Ok(slot) => self.counts[slot] = self.counts[slot].saturating_add(weight),
+            Err(_) if weight == 0 => {}
+            Err(place) if self.counts.len() < self.capacity => self.fill(place, hash, key, weight, 0),
+            Err(place) => self.replace_least(place, hash, key, weight),
         }
     }
 
@@ -158,8 +164,8 @@ impl SpaceSaving {
     /// O(capacity) for an absent key: take [`absent_upper_bound`](Self::absent_upper_bound) once for many.
     pub fn estimate(&self, hash: KeyHash) -> CountBounds {
         match self.index.find(hash, &self.hashes) {
-            Some(slot) => self.bounds(slot),
-            None => CountBounds { lower: 0, estimate: 0, upper: self.absent_upper_bound() },
+            Ok(slot) => self.bounds(slot),
+            Err(_) => CountBounds { lower: 0, estimate: 0, upper: self.absent_upper_bound() },
         }
     }
 
@@ -224,7 +230,7 @@ impl SpaceSaving {
         let words = (self.counts.capacity() + self.errors.capacity()) * size_of::<u64>();
         let keys = self.key_bytes.capacity() + self.key_lengths.capacity() * size_of::<u16>();
         let hashes = self.hashes.capacity() * size_of::<KeyHash>();
-        size_of::<Self>() + words + keys + hashes + self.index.memory_bytes() + self.heap.memory_bytes()
+        size_of::<Self>() + words + keys + hashes + self.index.memory_bytes() + self.front.memory_bytes()
     }
 
     /// Takes in the stream of another sketch.
@@ -247,14 +253,14 @@ impl SpaceSaving {
         for slot in 0..self.len() {
             let key = self.heavy_key(slot);
             let there = other.index.find(key.hash, &other.hashes);
-            let (count, error) =
-                there.map_or((floor_there, floor_there), |slot| (other.counts[slot], other.errors[slot]));
+            let (count, error) = there
+                .map_or_else(|_| (floor_there, floor_there), |slot| (other.counts[slot], other.errors[slot]));
             let count = self.counts[slot].saturating_add(count);
             union.push((key, count, self.errors[slot].saturating_add(error)));
         }
         for slot in 0..other.len() {
             let key = other.heavy_key(slot);
-            if self.index.find(key.hash, &self.hashes).is_none() {
+            if self.index.find(key.hash, &self.hashes).is_err() {
                 let count = other.counts[slot].saturating_add(floor_here);
                 union.push((key, count, other.errors[slot].saturating_add(floor_here)));
             }
@@ -264,9 +270,11 @@ impl SpaceSaving {
         let mut merged = Self::new(self.capacity, self.key_bytes_max, self.hash_id)?;
         merged.total_weight = self.total_weight.saturating_add(other.total_weight);
         for (key, count, error) in union.into_iter().take(self.capacity) {
-            merged.fill(key.hash, key.key, count, error);
-            let slot = merged.len() - 1;
-            merged.key_lengths[slot] |= if key.truncated { TRUNCATED } else { 0 };
+            if let Err(place) = merged.index.find(key.hash, &merged.hashes) {
+                merged.fill(place, key.hash, key.key, count, error);
+                let slot = merged.len() - 1;
+                merged.key_lengths[slot] |= if key.truncated { TRUNCATED } else { 0 };
+            }
         }
         *self = merged;
         Ok(())
@@ -330,14 +338,11 @@ impl SpaceSaving {
             if count == 0 || error > count {
                 return Err(decoder.impossible("a slot's error", format!("below its count {count}"), error));
             }
-            if sketch.index.find(hash, &sketch.hashes).is_some() {
-                return Err(decoder.impossible(
-                    "the hash of a slot",
-                    "in one slot only",
-                    format!("{hash:?}"),
-                ));
-            }
-            sketch.fill(hash, key, count, error);
+            let Err(place) = sketch.index.find(hash, &sketch.hashes) else {
+                let found = format!("{hash:?}");
+                return Err(decoder.impossible("the hash of a slot", "in one slot only", found));
+            };
+            sketch.fill(place, hash, key, count, error);
             sketch.key_lengths[slot] = length;
             sum += u128::from(count);
         }
@@ -350,22 +355,22 @@ impl SpaceSaving {
     }
 
     /// Takes a free slot for a key that is absent.
-    fn fill(&mut self, hash: KeyHash, key: &[u8], count: u64, error: u64) {
+    fn fill(&mut self, place: Place, hash: KeyHash, key: &[u8], count: u64, error: u64) {
         let slot = self.counts.len();
+        self.index.insert(place, hash, slot);
         self.hashes.push(hash);
         self.counts.push(count);
         self.errors.push(error);
         self.key_lengths.push(0);
-        self.index.insert(hash, slot);
-        self.heap.push(count, slot);
         self.keep_key(slot, key);
     }
 
     /// Gives the slot of the least count to a key that is absent.
-    fn replace_least(&mut self, hash: KeyHash, key: &[u8], weight: u64) {
-        let slot = self.heap.settle(&self.counts);
+    fn replace_least(&mut self, place: Place, hash: KeyHash, key: &[u8], weight: u64) {
+        let slot = self.front.settle(&self.counts);
+        // In this order, so that the place still holds; should both have one entry, either may go.
+        self.index.insert(place, hash, slot);
         self.index.remove(self.hashes[slot], slot);
-        self.index.insert(hash, slot);
         self.hashes[slot] = hash;
         self.errors[slot] = self.counts[slot];
         self.counts[slot] = self.counts[slot].saturating_add(weight);
@@ -375,7 +380,7 @@ impl SpaceSaving {
     #[inline]
     fn keep_key(&mut self, slot: usize, key: &[u8]) {
         let kept = &key[..key.len().min(self.key_bytes_max)];
-        self.key_bytes[slot * self.key_bytes_max..][..kept.len()].copy_from_slice(kept);
+        copy_key(&mut self.key_bytes[slot * self.key_bytes_max..][..kept.len()], kept);
         let truncated = if kept.len() < key.len() { TRUNCATED } else { 0 };
         self.key_lengths[slot] = kept.len() as u16 | truncated;
     }
@@ -394,6 +399,31 @@ impl SpaceSaving {
         let count = self.counts[slot];
         CountBounds { lower: count - self.errors[slot], estimate: count, upper: count }
     }
+}
+
+/// Copies between slices of one length: of 8 to 32 bytes as two words that may overlap, without a call.
+#[inline]
+fn copy_key(into: &mut [u8], key: &[u8]) {
+    if !copy_ends::<16>(into, key) && !copy_ends::<8>(into, key) {
+        into.copy_from_slice(key);
+    }
+}
+
+/// Copies the first and the last `N` bytes, if that is all of them.
+#[inline]
+fn copy_ends<const N: usize>(into: &mut [u8], key: &[u8]) -> bool {
+    let (Some(first), Some(last)) = (key.first_chunk::<N>(), key.last_chunk::<N>()) else { return false };
+    if key.len() > 2 * N {
+        return false;
+    }
+    let (first, last) = (*first, *last);
+    if let Some(into) = into.first_chunk_mut() {
+        *into = first;
+    }
+    if let Some(into) = into.last_chunk_mut() {
+        *into = last;
+    }
+    true
 }
 
 /// Where the slots begin in the payload.

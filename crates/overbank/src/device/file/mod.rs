@@ -43,6 +43,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What every directory of some file systems holds: `.`, `..`, and the checker's own place in the root of ext4.
+const IGNORED_DIRECTORIES: [&str; 3] = [".", "..", "lost+found"];
+
 /// How batches of reads reach the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Engine {
@@ -247,7 +250,8 @@ impl Device for FileDevice {
         self.path.clone()
     }
 
-    /// All names but those of sub-directories and of the writer's lock.
+    /// All names but that of the writer's lock. Those of sub-directories end with `/`: they are not ours, but whoever wants
+    /// an empty directory must see them.
     fn list(&self) -> Result<Vec<String>> {
         let failed = |e| errors::classify("list", &self.path, 0, e);
         let mut names = Vec::new();
@@ -262,8 +266,11 @@ impl Device for FileDevice {
                     Err(e) => return Err(failed(e)),
                 }
             }
-            if kind != FileType::Directory && name != lock::LOCK_NAME {
-                names.push(name);
+            match kind {
+                FileType::Directory if !IGNORED_DIRECTORIES.contains(&&*name) => names.push(format!("{name}/")),
+                FileType::Directory => {}
+                _ if name == lock::LOCK_NAME => {}
+                _ => names.push(name),
             }
         }
         names.sort_unstable();

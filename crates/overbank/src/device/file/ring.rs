@@ -1,7 +1,7 @@
 //! Batches of reads through io_uring.
 //!
 //! ```text
-//!   slab   │ slot 0 │ slot 1 │ … │ slot depth-1 │      one buffer, registered with the kernel where it lets us
+//!   slab   │ slot 0 │ slot 1 │ … │ slot depth-1 │      one buffer, kept from batch to batch
 //!              ▲ push a read     │ completion: check length, call back, push the slot's next read
 //! ```
 //!

@@ -32,7 +32,6 @@ pub mod layout;
 
 pub use cell::Cell;
 pub use layout::Layout;
-use layout::columns_of;
 
 use super::CountBounds;
 use super::format::{self, Decoder, Encoder};
@@ -373,20 +372,24 @@ fn add_key<C: Cell, const D: usize>(
     let base = layout.page_of(hash).wrapping_sub(first_page).wrapping_mul(layout.page_cells());
     let page = &mut cells[base..][..layout.page_cells()];
     let columns = layout.columns() as usize;
-    let mut saturated = false;
-    for (row, column) in columns_of::<D>(hash.fold(), layout.columns()).into_iter().enumerate() {
-        let cell = &mut page[row * columns + column];
+    let places = keyhash::columns::<D>(hash.fold(), u64::from(layout.columns()));
+    let mut most = C::ZERO;
+    for row in 0..D {
+        let cell = &mut page[row * columns + places[row] as usize];
         *cell = cell.plus(weight);
-        saturated |= *cell == C::MAX;
+        most = most.max(*cell);
     }
-    saturated
+    most == C::MAX
 }
 
 #[inline]
 fn least_rows<C: Cell, const D: usize>(page: &[C], columns: u32, fold: u64) -> u64 {
-    let places = columns_of::<D>(fold, columns).into_iter().enumerate();
-    let cells = places.map(|(row, column)| page[row * columns as usize + column]);
-    cells.min().map_or(0, Cell::count)
+    let places = keyhash::columns::<D>(fold, u64::from(columns));
+    let mut least = C::MAX;
+    for row in 0..D {
+        least = least.min(page[row * columns as usize + places[row] as usize]);
+    }
+    least.count()
 }
 
 #[cfg(test)]
