@@ -3,6 +3,7 @@
 mod answers;
 mod command;
 mod failures;
+mod memory;
 mod queries;
 mod resume;
 mod stores;
