@@ -16,14 +16,13 @@ use failure::Outcome;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Threads free what other threads allocated, chunk after chunk; mimalloc gives that memory back to its owner, so the
-/// peak stays inside the budget.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     silence_caught_panics();
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
+    let result = match arguments.command {
         Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Top(arguments) => commands::top::run(&arguments),
         Command::Estimate(arguments) => commands::estimate::run(&arguments),
@@ -53,4 +52,18 @@ fn silence_caught_panics() {
             print(panic);
         }
     }));
+
+/// Help and version as they are; a refused command line as one line, like every other error.
+fn refuse(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
+    if matches!(error.kind(), DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion) {
+        // Nobody is left to tell when the help cannot be printed.
+        let _ = error.print();
+        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    }
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or(&text);
+    let words: Vec<&str> = first.strip_prefix("error: ").unwrap_or(first).split_whitespace().collect();
+    let _ = writeln!(std::io::stderr(), "overbank: {}; --help tells more", words.join(" "));
+    ExitCode::from(2)
 }

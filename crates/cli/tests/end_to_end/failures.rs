@@ -1,0 +1,153 @@
+//! What goes wrong outside the store: one line on standard error, exit code 2, nothing on standard output, no panic.
+
+use crate::command::overbank;
+use crate::stream::{file, keys, lines};
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn a_closed_pipe_ends_with_one_line() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let input = file(place.path(), "keys", lines(&keys(31, 2_000, 500)));
+    overbank("profile --quiet --store").with(&store).with(&input).run().text();
+    let closed = || {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        writer
+    };
+    for command in ["profile", "profile --json"] {
+        overbank(command)
+            .with(&input)
+            .output_to(closed())
+            .run()
+            .fails_naming(&["standard output was closed"]);
+    }
+    for command in
+        ["top", "top --json", "distinct", "quantile", "info", "info --json", "verify", "estimate --json"]
+    {
+        let run = overbank(command).with(&store);
+        let run = if command.starts_with("estimate") { run.with("key-1-x") } else { run };
+        run.output_to(closed()).run().fails_naming(&["standard output was closed"]);
+    }
+    overbank("completions bash").output_to(closed()).run().fails_naming(&["standard output was closed"]);
+}
+
+#[test]
+fn a_full_output_names_the_cause() {
+    for command in ["profile --json", "profile", "completions zsh"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        overbank(command).output_to(full).run().fails_naming(&["cannot write to standard output", "space"]);
+    }
+}
+
+#[test]
+fn inputs_that_cannot_be_read_are_named() {
+    let place = tempfile::tempdir().unwrap();
+    let missing = place.path().join("missing.txt");
+    overbank("profile").with(&missing).run().fails_naming(&["cannot open", "missing.txt", "No such file"]);
+    overbank("profile").with(place.path()).run().fails_naming(&["is a directory", "/*"]);
+    overbank("profile").with(place.path().join("*.log")).run().fails_naming(&[
+        "no file matches",
+        "*.log",
+        "quote",
+    ]);
+    let present = file(place.path(), "present", "a\n");
+    overbank("profile").with(&present).with(&missing).run().fails_naming(&["cannot open", "missing.txt"]);
+    let secret = file(place.path(), "secret", "a\n");
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0)).unwrap();
+    if std::fs::File::open(&secret).is_err() {
+        overbank("profile").with(&secret).run().fails_naming(&["cannot open", "secret", "ermission denied"]);
+    }
+    overbank("profile").with("/proc/self/mem").run().fails_naming(&["/proc/self/mem"]);
+}
+
+#[test]
+fn damaged_compression_is_an_error_and_not_a_short_answer() {
+    let place = tempfile::tempdir().unwrap();
+    let whole = zstd::encode_all(&lines(&keys(32, 20_000, 5_000))[..], 1).unwrap();
+    let cut = file(place.path(), "cut.zst", &whole[..whole.len() / 2]);
+    overbank("profile").with(cut).run().fails_naming(&["cut.zst", "cut short"]);
+    let mut flipped = whole;
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 0x55;
+    let flipped = file(place.path(), "flipped.zst", flipped);
+    // A flip that the frame cannot notice leaves a whole answer; zstd frames without checksum allow it.
+    let ran = overbank("profile").with(flipped).run();
+    if ran.code != Some(0) {
+        ran.fails_naming(&["flipped.zst"]);
+    }
+}
+
+#[test]
+fn options_that_cannot_be_are_refused_before_anything_is_read() {
+    let missing = "/nowhere/at/all";
+    let refused = |options: &str, words: &[&str]| {
+        overbank(options).with(missing).run().fails_naming(words);
+    };
+    refused("profile --memory 1MiB", &["memory", "8 MiB"]);
+    refused("profile --memory lots", &["--memory", "lots"]);
+    refused("profile --resume", &["--store"]);
+    refused("profile --append", &["--store"]);
+    refused("profile --delimiter ab --format csv", &["--delimiter", "one byte"]);
+    refused("profile --delimiter ; --format jsonl", &["--delimiter", "jsonl"]);
+    refused("profile --threads 0", &["--threads"]);
+    refused("profile --format xml", &["--format", "xml"]);
+    refused("profile --no-such-option", &["--no-such-option"]);
+    refused("quantile --json /nowhere 1.5", &["0 to 1"]);
+    overbank("estimate /nowhere").run().fails_naming(&["KEY"]);
+    overbank("frobnicate").run().fails_naming(&["frobnicate"]);
+}
+
+#[test]
+fn a_wrong_field_is_named_with_its_choices() {
+    let place = tempfile::tempdir().unwrap();
+    let csv = file(place.path(), "t.csv", "name,ms\na,1\n");
+    overbank("profile --key nmae").with(&csv).run().fails_naming(&["nmae", "t.csv", "name, ms"]);
+    overbank("profile --key name --value mss").with(&csv).run().fails_naming(&["mss", "name, ms"]);
+    overbank("profile").with(&csv).run().fails_naming(&["t.csv", "--key"]);
+    overbank("profile --format whitespace --key zero").with(&csv).run().fails_naming(&["zero"]);
+}
+
+#[test]
+fn malformed_rows_are_counted_with_their_lines_and_strict_refuses_them() {
+    let place = tempfile::tempdir().unwrap();
+    let rows: String = (0..1000)
+        .map(|i| if i % 100 == 41 { "{oops\n".into() } else { format!("{{\"k\": {i}}}\n") })
+        .collect();
+    let path = file(place.path(), "t.jsonl", rows);
+    let report = overbank("profile --json --key k").with(&path).run().json();
+    assert_eq!((report["rows"].as_u64(), report["skipped"].as_u64()), (Some(990), Some(10)));
+    let lines: Vec<u64> =
+        report["skipped_first"].as_array().unwrap().iter().map(|row| row["line"].as_u64().unwrap()).collect();
+    assert_eq!(lines, [42, 142, 242, 342, 442]);
+    let page = overbank("profile --key k").with(&path).run().text();
+    assert!(page.contains("rows skipped") && page.contains("t.jsonl:42: "), "{page}");
+    overbank("profile --key k --strict").with(&path).run().fails_naming(&["t.jsonl:42:", "--strict"]);
+
+    let numbers = "a 1 x\nb two 2\nc -3 3\nd 4 nan\ne 5 5\n";
+    let fields = "profile --json --format whitespace --key 1 --weight 2 --value 3";
+    let report = overbank(fields).fed(numbers).run().json();
+    assert_eq!((report["rows"].as_u64(), report["weight"].as_u64()), (Some(1), Some(5)));
+    assert_eq!(report["skipped"], 4);
+}
+
+#[test]
+fn a_row_longer_than_memory_is_skipped_within_the_budget() {
+    let mut text = b"short\n".to_vec();
+    text.resize(100 << 20, b'x');
+    text.extend(b"\nshort\n");
+    let report = overbank("profile --json --memory 16MiB --threads 2").fed(text).run().json();
+    assert_eq!((report["rows"].as_u64(), report["skipped"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(report["bytes"], (100 << 20) + 7);
+    let peak = report["cost"]["peak_memory_bytes"].as_u64().unwrap();
+    assert!(peak <= 40 << 20, "{peak} bytes");
+}
+
+#[test]
+fn places_that_cannot_be_written_are_named() {
+    let place = tempfile::tempdir().unwrap();
+    let taken = file(place.path(), "taken", "a\n");
+    overbank("man").with(&taken).run().fails_naming(&["taken", "directory"]);
+    overbank("profile --store").with(&taken).fed("a\n").run().fails_naming(&["taken"]);
+    overbank("profile --store /proc/store").fed("a\n").run().fails_naming(&["store"]);
+}

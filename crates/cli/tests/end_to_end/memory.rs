@@ -1,0 +1,98 @@
+//! The memory budget from outside: what the process held at most, and what the kernel allows it to hold.
+
+use crate::command::{Ran, overbank};
+use crate::stream::Random;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a run may hold beside its budget: code, stacks, the allocator's slack.
+const ALLOWANCE_BYTES: u64 = 24 << 20;
+
+/// At least 30 MB of keys that never repeat.
+fn distinct_keys(place: &Path) -> PathBuf {
+    let mut random = Random(51);
+    let mut text = String::new();
+    while text.len() < 32_000_000 {
+        writeln!(text, "{:016x}{:08x}", random.next(), random.next() >> 32).expect("a string takes any text");
+    }
+    crate::stream::file(place, "distinct", text)
+}
+
+fn options(memory: &str) -> String {
+    format!("profile --json --threads 2 --commit-every 0.3 --memory {memory} --store")
+}
+
+fn stays_within(ran: Ran, budget_bytes: u64) {
+    let report = ran.json();
+    assert_eq!(report["rows"], 1_280_000);
+    assert_eq!(report["cost"]["memory_bytes"], budget_bytes);
+    let peak = report["cost"]["peak_memory_bytes"].as_u64().unwrap();
+    println!("budget {} MiB: peak {:.1} MiB", budget_bytes >> 20, peak as f64 / f64::from(1 << 20));
+    assert!(peak > budget_bytes / 2, "{peak} bytes is too little to be true");
+    assert!(peak <= budget_bytes + ALLOWANCE_BYTES, "{peak} bytes for a budget of {budget_bytes}");
+}
+
+#[test]
+fn peak_memory_stays_within_the_budget_and_its_allowance() {
+    let place = tempfile::tempdir().unwrap();
+    let input = distinct_keys(place.path());
+    for (memory, budget_bytes) in [("64MiB", 64 << 20), ("16MiB", 16 << 20)] {
+        let store = place.path().join(memory);
+        stays_within(overbank(&options(memory)).with(&store).with(&input).run(), budget_bytes);
+        let info = overbank("info --json").with(&store).run().json();
+        assert!(info["commit"].as_u64().unwrap() >= 2, "several commits");
+    }
+}
+
+/// A memory cgroup, gone when dropped.
+struct Group(PathBuf);
+
+impl Group {
+    /// A group that may hold `bytes`, page cache included; or why there can be none.
+    fn new(bytes: u64) -> Result<Self, String> {
+        let name = format!("overbank-test-{}", std::process::id());
+        let (place, limit) =
+            [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]
+                .into_iter()
+                .map(|(root, limit)| (Path::new(root).join(&name), limit))
+                .find(|(place, _)| place.parent().is_some_and(|root| root.join("cgroup.procs").exists()))
+                .ok_or("no memory cgroup is mounted")?;
+        fs::create_dir(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+        let group = Self(place);
+        let limit = group.0.join(limit);
+        fs::write(&limit, bytes.to_string()).map_err(|error| format!("{}: {error}", limit.display()))?;
+        Ok(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // An empty group is removed by its directory; one that is left over does no harm.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_cgroup_of_the_budget_and_its_allowance_is_enough() {
+    let budget_bytes = 64 << 20;
+    let group = match Group::new(budget_bytes + ALLOWANCE_BYTES) {
+        Ok(group) => group,
+        Err(why) => {
+            println!("skipped: no memory cgroup can be made here: {why}");
+            return;
+        }
+    };
+    let place = tempfile::tempdir().unwrap();
+    let input = distinct_keys(place.path());
+    // A shell joins the group before it becomes the command, so that every byte counts.
+    let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.0.display());
+    let output = std::process::Command::new("sh")
+        .args(["-c", &join, "sh", env!("CARGO_BIN_EXE_overbank")])
+        .args(options("64MiB").split_whitespace())
+        .arg(place.path().join("store"))
+        .arg(&input)
+        .output()
+        .expect("a shell");
+    stays_within(Ran::from(output), budget_bytes);
+}
