@@ -52,6 +52,7 @@ fn silence_caught_panics() {
             print(panic);
         }
     }));
+}
 
 /// Help and version as they are; a refused command line as one line, like every other error.
 fn refuse(error: &clap::Error) -> ExitCode {
