@@ -12,6 +12,8 @@ pub(super) const BENCH: Bench = Bench {
     run,
 };
 
+type SortInPlace = Box<dyn FnMut(&mut Vec<u64>)>;
+
 fn run(run: &mut Run<'_>) -> Result<()> {
     let keys = run.pick([10_000, 4 << 20, 16 << 20]);
     let workloads =
@@ -23,7 +25,7 @@ fn run(run: &mut Run<'_>) -> Result<()> {
         let mut scratch = vec![1; keys];
         let mut sorter = Sorter::new();
         let input = &input;
-        let copy_and = |mut sort: Box<dyn FnMut(&mut Vec<u64>)>| {
+        let copy_and = |mut sort: SortInPlace| {
             move |clock: &mut Clock| {
                 let mut sorted = input.clone();
                 clock.time(|| sort(&mut sorted));

@@ -62,6 +62,9 @@ pub struct Options {
     pub strict: bool,
     /// How many bytes a chunk holds, more only where one record is longer. Default 1 MiB.
     pub chunk_bytes: usize,
+    /// How many lines (rows of Parquet) a chunk holds at most, more only where one record has more. It bounds what a
+    /// batch takes beside the text, about 50 bytes a row. Default 131,072.
+    pub chunk_lines: usize,
     /// The longest record that is read (at least `chunk_bytes`); a longer one is skipped and counted. Default 64 MiB.
     pub record_bytes_max: usize,
     /// The largest window that a zstd frame may ask for. Default 128 MiB, as the `zstd` command has it; levels up
@@ -91,6 +94,7 @@ impl Options {
             value: None,
             strict: false,
             chunk_bytes: 1 << 20,
+            chunk_lines: 1 << 17,
             record_bytes_max: 64 << 20,
             zstd_window_bytes_max: 128 << 20,
             bad_rows_kept: 5,
@@ -106,6 +110,10 @@ impl Options {
             Err(Error::InvalidOption { name, value: value.to_string(), why })
         };
         range("chunk_bytes", self.chunk_bytes, 1)?;
+        if self.chunk_lines == 0 {
+            let why = "a chunk holds at least one line".to_owned();
+            return Err(Error::InvalidOption { name: "chunk_lines", value: "0".to_owned(), why });
+        }
         range("record_bytes_max", self.record_bytes_max, 1)?;
         if self.keys.len() > KEY_FIELDS_MAX {
             return Err(Error::InvalidOption {

@@ -91,7 +91,7 @@ impl ParquetInput {
             }
             leaves.push(leaf);
         }
-        let groups = groups(&file, &leaves, options.chunk_bytes).ok_or_else(|| Error::Damaged {
+        let groups = groups(&file, &leaves, options).ok_or_else(|| Error::Damaged {
             path: path.to_path_buf(),
             what: "Parquet",
             at: 0,
@@ -313,7 +313,7 @@ fn unusable(column: &ColumnDescriptor) -> Option<&'static str> {
 fn groups(
     file: &SerializedFileReader<Positional>,
     leaves: &[usize],
-    chunk_bytes: usize,
+    options: &Options,
 ) -> Option<Arc<[Group]>> {
     let mut start = 0u64;
     let mut groups = Vec::new();
@@ -328,7 +328,7 @@ fn groups(
             bytes = bytes.saturating_add(u64::try_from(column_bytes).ok()?);
         }
         let row_bytes = (bytes / count.max(1)).saturating_add(ROW_BYTES);
-        let chunk_rows = (chunk_bytes as u64 / row_bytes).max(1);
+        let chunk_rows = (options.chunk_bytes as u64 / row_bytes).clamp(1, options.chunk_lines as u64);
         groups.push(Group { rows: start..end, chunk_rows });
         start = end;
     }

@@ -127,8 +127,7 @@ impl Reader {
             let line_before = self.position.line;
             let cut = match &mut current.records {
                 Records::Text(input) => {
-                    let cut =
-                        input.next(&self.pool, self.options.chunk_bytes, self.options.record_limit())?;
+                    let cut = input.next(&self.pool, &self.options)?;
                     (self.position.offset, self.position.line) = (input.offset, input.line);
                     cut
                 }

@@ -4,11 +4,11 @@
 //!    else: so a resumed stream is cut as the first one was.
 //! 2. Never more than the record limit is held, however long a record is.
 
-use crate::Result;
 use crate::boundary::Boundary;
 use crate::chunk::{Body, Buffer, Pool};
 use crate::position::Identity;
 use crate::stream::Stream;
+use crate::{Options, Result};
 use std::sync::Arc;
 
 pub(crate) struct TextInput {
@@ -92,8 +92,9 @@ impl TextInput {
         self.stream.identity_at_end(opened)
     }
 
-    /// Cuts off the next chunk: the whole records within `chunk_bytes`, or one record that is longer.
-    pub(crate) fn next(&mut self, pool: &Arc<Pool>, chunk_bytes: usize, limit: usize) -> Result<Option<Cut>> {
+    /// Cuts off the next chunk: the whole records within `chunk_bytes` and `chunk_lines`, or one record that is longer.
+    pub(crate) fn next(&mut self, pool: &Arc<Pool>, options: &Options) -> Result<Option<Cut>> {
+        let (chunk_bytes, limit) = (options.chunk_bytes, options.record_limit());
         let mut buffer = pool.take();
         buffer.extend(&self.carry);
         self.carry.clear();
@@ -102,6 +103,12 @@ impl TextInput {
         }
         if buffer.len() == 0 {
             return Ok(None);
+        }
+        let within = &buffer.filled()[..chunk_bytes.min(buffer.len())];
+        if let Some(end) =
+            after_line(within, options.chunk_lines).and_then(|end| self.boundary.last(&within[..end]))
+        {
+            return Ok(Some(self.cut(buffer, end)));
         }
         if buffer.len() < chunk_bytes {
             let end = buffer.len();
@@ -184,6 +191,14 @@ impl TextInput {
         self.pass(&drained);
         drained
     }
+}
+
+/// The end of line `lines` where more lines follow.
+fn after_line(bytes: &[u8], lines: usize) -> Option<usize> {
+    if newlines(bytes) <= lines as u64 {
+        return None;
+    }
+    memchr::memchr_iter(b'\n', bytes).nth(lines - 1).map(|newline| newline + 1)
 }
 
 pub(crate) fn newlines(bytes: &[u8]) -> u64 {

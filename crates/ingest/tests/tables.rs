@@ -24,6 +24,7 @@ fn options(format: Format, keys: &[&str], chunk_bytes: usize) -> Options {
     options.format = format;
     options.keys = keys.iter().map(|&key| key.into()).collect();
     options.chunk_bytes = chunk_bytes;
+    options.chunk_lines = chunk_bytes % 7 + 1;
     options
 }
 

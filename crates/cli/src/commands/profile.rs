@@ -245,6 +245,7 @@ fn reader_options(arguments: &ProfileArguments, plan: &Plan, threads: usize) -> 
     options.value.clone_from(&arguments.value);
     options.strict = arguments.strict;
     options.chunk_bytes = plan.chunk_bytes(threads);
+    options.chunk_lines = plan.chunk_rows(threads);
     options.record_bytes_max = plan.row_bytes_max(threads).max(options.chunk_bytes);
     options.zstd_window_bytes_max = plan.window_bytes_max();
     options.bad_rows_kept = SKIPPED_SHOWN;

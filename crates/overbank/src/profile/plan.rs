@@ -10,6 +10,7 @@
 //! 1. The shapes of the sketches depend on the budget alone: neither the number of threads nor the size of a chunk
 //!    changes an answer.
 
+use crate::sketch::SpaceSaving;
 use crate::{Error, Result};
 
 /// lg of the number of shards: 32 ranges of the hash. More threads than shards find no more work side by side; fewer
@@ -23,8 +24,11 @@ pub const MEMORY_BYTES_MIN: u64 = 8 << 20;
 /// What a row costs on its way beside its text: hash 16, key span 8, group entry 4, weight 8, value 8, rounded up for
 /// vectors that grow by doubling.
 const ROW_BYTES: u64 = 64;
-/// The shortest row that the plan reckons with. Shorter rows make row lists larger than planned.
+/// The text of a row that the plan reckons with. Chunks of shorter rows are cut by their number.
 const ROW_TEXT_BYTES: u64 = 8;
+
+/// Heavy keys are kept whole up to this many bytes: longer than most words, host names and query strings.
+const KEY_BYTES_MAX: usize = 128;
 
 /// The shapes of a profile's parts for one budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +58,12 @@ impl Plan {
                 why: format!("a profile needs at least {} MiB", MEMORY_BYTES_MIN >> 20),
             });
         }
-        let key_bytes_max = 128;
         let heavy_bytes = (memory_bytes / 8).min(256 << 20) as usize;
-        let heavy_capacity =
-            heavy_bytes / SHARDS / crate::sketch::SpaceSaving::memory_bytes_for(1, key_bytes_max);
         Ok(Self {
             memory_bytes,
             count_bytes: usize::try_from(memory_bytes / 2).unwrap_or(usize::MAX),
-            heavy_capacity,
-            key_bytes_max,
+            heavy_capacity: heavy_capacity(heavy_bytes / SHARDS, KEY_BYTES_MAX),
+            key_bytes_max: KEY_BYTES_MAX,
             // 0.4 % error at 64 KiB; 0.2 % where a quarter MiB does not matter.
             lg_registers: if memory_bytes >= 64 << 20 { 18 } else { 16 },
         })
@@ -76,6 +77,11 @@ impl Plan {
         (per_thread / row_share).clamp(64 << 10, 2 << 20) as usize
     }
 
+    /// How many rows a chunk may have.
+    pub fn chunk_rows(&self, threads: usize) -> usize {
+        self.chunk_bytes(threads) / ROW_TEXT_BYTES as usize
+    }
+
     /// The longest row: a longer one is skipped and counted.
     pub fn row_bytes_max(&self, threads: usize) -> usize {
         (self.memory_bytes / 8 / (threads as u64 + 1)).clamp(64 << 10, 64 << 20) as usize
@@ -85,4 +91,15 @@ impl Plan {
     pub fn window_bytes_max(&self) -> usize {
         (self.memory_bytes / 8).clamp(8 << 20, 128 << 20) as usize
     }
+}
+
+/// The most slots of a space-saving sketch that fit into `bytes`.
+fn heavy_capacity(bytes: usize, key_bytes_max: usize) -> usize {
+    let fits = |capacity: usize| SpaceSaving::memory_bytes_for(capacity, key_bytes_max) <= bytes;
+    let (mut least, mut beyond) = (1, bytes / key_bytes_max + 2);
+    while beyond - least > 1 {
+        let middle = least + (beyond - least) / 2;
+        if fits(middle) { least = middle } else { beyond = middle }
+    }
+    least
 }
