@@ -5,13 +5,23 @@ use crate::Bench;
 mod bits;
 mod device;
 mod hash;
+mod ingest;
 mod partition;
 mod profile;
+mod sketch;
 mod sort;
 
 /// All benches, in the order in which `all` runs them.
-pub const ALL: &[&Bench] =
-    &[&hash::BENCH, &partition::BENCH, &sort::BENCH, &bits::BENCH, &device::BENCH, &profile::BENCH];
+pub const ALL: &[&Bench] = &[
+    &hash::BENCH,
+    &partition::BENCH,
+    &sort::BENCH,
+    &bits::BENCH,
+    &sketch::BENCH,
+    &device::BENCH,
+    &ingest::BENCH,
+    &profile::BENCH,
+];
 
 /// The bench of that name.
 pub fn find(name: &str) -> Option<&'static Bench> {

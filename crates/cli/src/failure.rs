@@ -12,7 +12,9 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Ingest(#[from] overbank_ingest::Error),
     /// Standard output went away.
-    #[error("standard output was closed before the answer was complete; read it to its end, or use --json with a file")]
+    #[error(
+        "standard output was closed before the answer was complete; read it to its end, or use --json with a file"
+    )]
     ClosedPipe,
     /// Standard output cannot be written.
     #[error("cannot write to standard output: {0}; free some space or choose another place")]

@@ -16,12 +16,8 @@ use failure::Outcome;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Threads free what other threads allocated, chunk after chunk; mimalloc gives that memory back to its owner, so the
-/// peak stays inside the budget.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
+    silence_caught_panics();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
@@ -46,6 +42,16 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// A damaged Parquet file may make its decoder panic; the reader catches that and says it in one line, which is enough.
+fn silence_caught_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !overbank_ingest::is_panic_caught() {
+            print(panic);
+        }
+    }));
 }
 
 /// Help and version as they are; a refused command line as one line, like every other error.

@@ -42,9 +42,17 @@ pub(crate) fn page(title: &str, report: &Report, skipped: &[Skipped], cost: &Cos
     }
     page.fact("bytes", &units::bytes(report.bytes), "");
     let distinct = &report.distinct;
-    page.fact("distinct keys", &rounded(distinct.estimate), &bounds(rounded(distinct.lower), rounded(distinct.upper), "95 %"));
+    page.fact(
+        "distinct keys",
+        &rounded(distinct.estimate),
+        &bounds(rounded(distinct.lower), rounded(distinct.upper), "95 %"),
+    );
     let (least, most) = report.repeat_share_bounds();
-    page.fact("repeats", &units::percent(report.repeat_share()), &bounds(units::percent(least), units::percent(most), "95 %"));
+    page.fact(
+        "repeats",
+        &units::percent(report.repeat_share()),
+        &bounds(units::percent(least), units::percent(most), "95 %"),
+    );
     if report.skipped > 0 {
         page.fact("rows skipped", &units::count(report.skipped), "malformed; --strict makes them an error");
     }
@@ -58,9 +66,18 @@ pub(crate) fn page(title: &str, report: &Report, skipped: &[Skipped], cost: &Cos
     page.fact(
         "time",
         &units::seconds(cost.seconds),
-        &format!("{} rows/s, {}/s, {} threads", units::rate(rate(cost.rows)), units::bytes(rate(cost.bytes) as u64), cost.threads),
+        &format!(
+            "{} rows/s, {}/s, {} threads",
+            units::rate(rate(cost.rows)),
+            units::bytes(rate(cost.bytes) as u64),
+            cost.threads
+        ),
     );
-    page.fact("peak memory", &units::bytes(cost.peak_memory_bytes), &format!("budget {}", units::bytes(cost.memory_bytes)));
+    page.fact(
+        "peak memory",
+        &units::bytes(cost.peak_memory_bytes),
+        &format!("budget {}", units::bytes(cost.memory_bytes)),
+    );
     if cost.stored_bytes > 0 {
         page.fact("store", &units::bytes(cost.stored_bytes), "");
     }
@@ -96,7 +113,13 @@ pub(crate) fn heavy_section(page: &mut Page, report: &Report) {
         return page.line(&format!("  none: no key came more than {} times", units::count(threshold)));
     }
     page.table(
-        &[("count", Align::Right), ("at least", Align::Right), ("at most", Align::Right), ("share", Align::Right), ("key", Align::Left)],
+        &[
+            ("count", Align::Right),
+            ("at least", Align::Right),
+            ("at most", Align::Right),
+            ("share", Align::Right),
+            ("key", Align::Left),
+        ],
         &rows,
     );
 }

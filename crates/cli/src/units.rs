@@ -6,7 +6,8 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits_end);
-    let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a size; write one such as 64MiB or 2GB"))?;
+    let number: f64 =
+        number.parse().map_err(|_| format!("{text:?} is not a size; write one such as 64MiB or 2GB"))?;
     let scale: f64 = match suffix.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
         "k" | "kib" => 1024.0,
@@ -17,7 +18,9 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         "mb" => 1e6,
         "gb" => 1e9,
         "tb" => 1e12,
-        other => return Err(format!("{other:?} is not a unit of size; use KiB, MiB, GiB, TiB, KB, MB, GB or TB")),
+        other => {
+            return Err(format!("{other:?} is not a unit of size; use KiB, MiB, GiB, TiB, KB, MB, GB or TB"));
+        }
     };
     let bytes = number * scale;
     if bytes >= 9e18 {
@@ -51,7 +54,13 @@ pub(crate) fn bytes(value: u64) -> String {
         scaled /= 1024.0;
         unit += 1;
     }
-    let decimals = if scaled < 9.995 { 2 } else if scaled < 99.95 { 1 } else { 0 };
+    let decimals = if scaled < 9.995 {
+        2
+    } else if scaled < 99.95 {
+        1
+    } else {
+        0
+    };
     format!("{scaled:.decimals$} {}", UNITS[unit])
 }
 
@@ -63,7 +72,13 @@ pub(crate) fn rate(per_second: f64) -> String {
         r if r >= 1e3 => (r / 1e3, " k"),
         r => (r, ""),
     };
-    let decimals = if scaled < 10.0 { 2 } else if scaled < 100.0 { 1 } else { 0 };
+    let decimals = if scaled < 10.0 {
+        2
+    } else if scaled < 100.0 {
+        1
+    } else {
+        0
+    };
     format!("{scaled:.decimals$}{unit}")
 }
 

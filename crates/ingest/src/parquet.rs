@@ -8,15 +8,18 @@
 //! needed here. The crate's decoders meet hostile bytes, so a panic in them is caught and reported as damage.
 
 use crate::batch::Span;
+use crate::page_header::PlausiblePages;
 use crate::parser::Rows;
-use crate::{Error, Options, Result};
+use crate::{Error, Options, Result, page_header};
 use ::parquet::basic::{ConvertedType, LogicalType, Type};
-use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use ::parquet::data_type::{AsBytes, DataType};
 use ::parquet::errors::{ParquetError, Result as ParquetResult};
-use ::parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
+use ::parquet::file::reader::{ChunkReader, FileReader, Length};
+use ::parquet::file::serialized_reader::{SerializedFileReader, SerializedPageReader};
 use ::parquet::schema::types::ColumnDescriptor;
 use bytes::Bytes;
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::ops::Range;
@@ -31,9 +34,14 @@ const BLOCK_ROWS: usize = 4096;
 /// What a row of a batch takes besides its key: hash, place, weight.
 const ROW_BYTES: u64 = 32;
 
+/// Bytes read at a time for a page's header; most have no statistics and take 20 to 60.
+const HEADER_BYTES: usize = 256;
+
 /// An open file, its row groups and the wanted columns.
 pub(crate) struct ParquetInput {
     file: SerializedFileReader<Positional>,
+    /// The file again, for pages.
+    pages: Arc<Positional>,
     path: PathBuf,
     size: u64,
     /// Leaf columns, by slot.
@@ -59,7 +67,8 @@ impl ParquetInput {
     pub(crate) fn open(file: File, path: &Path, options: &Options) -> Result<Self> {
         let size =
             file.metadata().map_err(|source| Error::Read { path: path.to_path_buf(), at: 0, source })?.len();
-        let source = Positional { file: Arc::new(file), size };
+        let source = Positional { file: Arc::new(file), size, pages: false };
+        let pages = Arc::new(Positional { file: Arc::clone(&source.file), size, pages: true });
         let file = guarded(path, 0, || Ok(SerializedFileReader::new(source)))?;
         let schema = file.metadata().file_metadata().schema_descr();
         let names: Vec<String> = schema.columns().iter().map(|column| column.path().string()).collect();
@@ -88,7 +97,7 @@ impl ParquetInput {
             at: 0,
             why: "a row group has an impossible number of rows or columns".into(),
         })?;
-        Ok(Self { file, path: path.to_path_buf(), size, leaves, groups })
+        Ok(Self { file, pages, path: path.to_path_buf(), size, leaves, groups })
     }
 
     /// Cuts the rows from number `row` on into chunks.
@@ -142,12 +151,17 @@ fn parse_rows(input: &ParquetInput, range: Range<u64>, rows: &mut Rows) -> Resul
         return Ok(Ok(Ok(())));
     };
     Ok((|| {
-        let group = input.file.get_row_group(index)?;
-        let first = (range.start - input.groups[index].rows.start) as usize;
+        let group = input.file.metadata().row_group(index);
+        let group_rows = &input.groups[index].rows;
+        let first = (range.start - group_rows.start) as usize;
         let mut columns = Vec::new();
         for &leaf in &input.leaves {
+            let chunk = group.column(leaf);
+            let rows = group_rows.end - group_rows.start;
+            let pages = SerializedPageReader::new(Arc::clone(&input.pages), chunk, rows as usize, None)?;
+            let pages = Box::new(PlausiblePages { pages, rows });
             let mut column =
-                column(group.get_column_reader(leaf)?, group.metadata().column(leaf).column_descr())?;
+                column(get_column_reader(chunk.column_descr_ptr(), pages), chunk.column_descr())?;
             column.skip(first)?;
             columns.push(column);
         }
@@ -321,10 +335,35 @@ fn groups(
     Some(groups.into())
 }
 
+thread_local! {
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of this thread, at this moment, is one that is caught here and becomes [`Error::Damaged`]: for the
+/// panic hook of a program.
+///
+/// The `parquet` crate panics on some damaged files. The panic is caught, but before that the process's panic hook
+/// prints its message. The hook belongs to the program, so this library leaves it alone, and tells it instead:
+///
+/// ```
+/// let print = std::panic::take_hook();
+/// std::panic::set_hook(Box::new(move |panic| {
+///     if !overbank_ingest::is_panic_caught() {
+///         print(panic);
+///     }
+/// }));
+/// ```
+pub fn is_panic_caught() -> bool {
+    DECODING.get()
+}
+
 /// Runs a decoder of the `parquet` crate; its errors and panics are damage near row `at`.
 fn guarded<T>(path: &Path, at: u64, decode: impl FnOnce() -> Result<ParquetResult<T>>) -> Result<T> {
     let damaged = |why| Error::Damaged { path: path.to_path_buf(), what: "Parquet", at, why };
-    match catch_unwind(AssertUnwindSafe(decode)) {
+    DECODING.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(decode));
+    DECODING.set(false);
+    match outcome {
         Ok(outcome) => outcome?.map_err(|error| damaged(error.to_string())),
         Err(_) => Err(damaged("the decoder gave up".into())),
     }
@@ -334,6 +373,8 @@ fn guarded<T>(path: &Path, at: u64, decode: impl FnOnce() -> Result<ParquetResul
 struct Positional {
     file: Arc<File>,
     size: u64,
+    /// Whether what is read from a place on is a page's header, to be checked first.
+    pages: bool,
 }
 
 impl Length for Positional {
@@ -346,7 +387,8 @@ impl ChunkReader for Positional {
     type T = BufReader<From>;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        Ok(BufReader::new(From { file: Arc::clone(&self.file), at: start }))
+        let unchecked = self.pages.then(|| self.size.saturating_sub(start));
+        Ok(BufReader::new(From { file: Arc::clone(&self.file), at: start, unchecked }))
     }
 
     /// A length that the file does not have is refused before anything is allocated for it.
@@ -365,10 +407,17 @@ impl ChunkReader for Positional {
 struct From {
     file: Arc<File>,
     at: u64,
+    /// How many bytes the file has from here on, where a page's header starts here that was not yet checked. The
+    /// page reader also asks for places that hold no header, but does not read there.
+    unchecked: Option<u64>,
 }
 
 impl Read for From {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if let Some(left_bytes) = self.unchecked.take() {
+            let header = From { file: Arc::clone(&self.file), at: self.at, unchecked: None };
+            page_header::check(BufReader::with_capacity(HEADER_BYTES, header), left_bytes)?;
+        }
         let count = self.file.read_at(into, self.at)?;
         self.at += count as u64;
         Ok(count)

@@ -173,7 +173,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn pipe(path: &Path) -> Self {
-        Self { path: path.to_path_buf(), regular: false, size: 0, head_len: 0, head: 0 }
+        Self { path: path.to_path_buf(), regular: false, size: 0, head_len: 0, head: fold(&[]) }
     }
 
     /// `head` holds the file's first bytes, at most [`HEAD_BYTES`] of them.

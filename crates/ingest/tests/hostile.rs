@@ -115,15 +115,78 @@ fn damaged_parquet_is_an_error_or_read_never_a_panic() {
     }
 }
 
+/// The file starts with a page of one long key, which claims 128 MiB, then with a dictionary of a million values.
+#[test]
+fn parquet_pages_that_claim_more_than_they_hold_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = Options::new([folder.path().join("x.parquet")]);
+    options.keys = vec!["k".into()];
+    let refused = |bytes: &[u8], what: &str| {
+        std::fs::write(&options.inputs[0], bytes).unwrap();
+        let error = read(&options).unwrap_err();
+        assert!(matches!(error, Error::Damaged { what: "Parquet", .. }), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    };
+
+    let mut long = parquet(&options.inputs[0], ["a".repeat(3 << 19)].into_iter(), false);
+    assert_eq!(read(&options).unwrap(), 1);
+    // Data page; then the uncompressed size, of four bytes.
+    assert_eq!((&long[4..7], long[9] & 0x80, long[10] & 0x80), (&[0x15, 0, 0x15][..], 0x80, 0));
+    long[7..11].copy_from_slice(&[0xfe, 0xff, 0xff, 0x7f]);
+    refused(&long, "claims to hold 134217727");
+
+    let mut many = parquet(&options.inputs[0], (0..10_000).map(|i| i.to_string()), true);
+    assert_eq!(read(&options).unwrap(), 10_000);
+    // Dictionary page; in its own header, the number of values, of three bytes.
+    assert_eq!(many[4..6], [0x15, 4]);
+    let own = many.windows(2).position(|pair| pair == [0x4c, 0x15]).unwrap();
+    assert_eq!((many[own + 3] & 0x80, many[own + 4] & 0x80), (0x80, 0));
+    many[own + 2..own + 5].copy_from_slice(&[0xfe, 0xff, 0x7f]);
+    refused(&many, "1048575 values");
+}
+
+#[test]
+fn a_panic_of_the_parquet_decoder_is_an_error_that_the_hook_need_not_print() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = Options::new([folder.path().join("x.parquet")]);
+    options.keys = vec!["k".into()];
+    let mut bytes = parquet(&options.inputs[0], ["a".to_owned()].into_iter(), false);
+    // In the page's own header: one value, plain. Now by a dictionary, which there is none of.
+    let own = bytes.windows(5).position(|five| five == [0x2c, 0x15, 2, 0x15, 0]).unwrap();
+    bytes[own + 4] = 0x10;
+    std::fs::write(&options.inputs[0], bytes).unwrap();
+
+    static CAUGHT: AtomicUsize = AtomicUsize::new(0);
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| match overbank_ingest::is_panic_caught() {
+        true => drop(CAUGHT.fetch_add(1, Ordering::Relaxed)),
+        false => print(panic),
+    }));
+    let error = read(&options).unwrap_err();
+    assert!(matches!(error, Error::Damaged { what: "Parquet", .. }), "{error}");
+    assert!(CAUGHT.load(Ordering::Relaxed) > 0, "the decoder has learnt to say it: {error}");
+    assert!(!overbank_ingest::is_panic_caught());
+}
+
 fn small_parquet(path: &Path) -> Vec<u8> {
+    parquet(path, (0..200).map(|i| format!("key {i}")), true)
+}
+
+fn parquet(path: &Path, keys: impl Iterator<Item = String>, dictionary: bool) -> Vec<u8> {
     use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::properties::WriterProperties;
     use parquet::file::writer::SerializedFileWriter;
     let schema = parquet::schema::parser::parse_message_type("message m { required binary k; }").unwrap();
     let file = std::fs::File::create(path).unwrap();
-    let mut writer = SerializedFileWriter::new(file, schema.into(), Default::default()).unwrap();
+    let properties = WriterProperties::builder()
+        .set_compression(parquet::basic::Compression::SNAPPY)
+        .set_dictionary_enabled(dictionary)
+        .build();
+    let mut writer = SerializedFileWriter::new(file, schema.into(), properties.into()).unwrap();
     let mut group = writer.next_row_group().unwrap();
     let mut column = group.next_column().unwrap().unwrap();
-    let keys: Vec<ByteArray> = (0..200).map(|i| ByteArray::from(format!("key {i}").as_str())).collect();
+    let keys: Vec<ByteArray> = keys.map(|key| ByteArray::from(key.as_str())).collect();
     column.typed::<ByteArrayType>().write_batch(&keys, None, None).unwrap();
     column.close().unwrap();
     group.close().unwrap();

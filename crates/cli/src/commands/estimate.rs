@@ -46,7 +46,12 @@ pub(crate) fn run(arguments: &EstimateArguments) -> CommandResult {
         })?;
         let mut page = Page::new();
         page.table(
-            &[("count", Align::Right), ("at least", Align::Right), ("at most", Align::Right), ("key", Align::Left)],
+            &[
+                ("count", Align::Right),
+                ("at least", Align::Right),
+                ("at most", Align::Right),
+                ("key", Align::Left),
+            ],
             &rows,
         );
         page.print()?;
@@ -55,13 +60,19 @@ pub(crate) fn run(arguments: &EstimateArguments) -> CommandResult {
 }
 
 /// Calls `visit` for the keys of the command line, then for those of the file.
-fn each_key(arguments: &EstimateArguments, mut visit: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+fn each_key(
+    arguments: &EstimateArguments,
+    mut visit: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     for key in &arguments.keys {
         visit(key.as_bytes())?;
     }
     let Some(path) = &arguments.keys_from else { return Ok(()) };
     let unreadable = |error: std::io::Error| {
-        Failure::Usage(format!("cannot read keys from {}: {error}; name a readable file, or - for standard input", path.display()))
+        Failure::Usage(format!(
+            "cannot read keys from {}: {error}; name a readable file, or - for standard input",
+            path.display()
+        ))
     };
     let mut lines: Box<dyn BufRead> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())

@@ -43,7 +43,11 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     page.line(&format!("  id          {:032x}", store.id()));
     page.line(&format!("  format      version {}", overbank::store::FORMAT_VERSION));
     page.line(&format!("  hash        {hash}, seed fingerprint {:016x}", store.seed().fingerprint()));
-    page.line(&format!("  commit      number {}, {} ago", commit.commit.0, ago(store.device().now_ns(), commit.time_ns)));
+    page.line(&format!(
+        "  commit      number {}, {} ago",
+        commit.commit.0,
+        ago(store.device().now_ns(), commit.time_ns)
+    ));
     page.line(&format!("  reads by    {}", store.device().describe()));
     if let Some(run) = run {
         let state = if run.complete { "read to its end" } else { "interrupted; profile --resume goes on" };
@@ -62,7 +66,12 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         })
         .collect();
     page.table(
-        &[("name", Align::Left), ("structure", Align::Right), ("files", Align::Right), ("bytes", Align::Right)],
+        &[
+            ("name", Align::Left),
+            ("structure", Align::Right),
+            ("files", Align::Right),
+            ("bytes", Align::Right),
+        ],
         &rows,
     );
     page.print()?;

@@ -26,8 +26,9 @@ const SKIPPED_SHOWN: usize = 5;
 
 pub(crate) fn run(arguments: &ProfileArguments) -> CommandResult {
     let started = Instant::now();
-    let interrupt = Interrupt::install()
-        .map_err(|error| Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again")))?;
+    let interrupt = Interrupt::install().map_err(|error| {
+        Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
+    })?;
     let threads = arguments.threads.map_or_else(default_threads, usize::from);
     check_memory(arguments.memory)?;
     let plan = Plan::for_memory(arguments.memory)?;
@@ -104,7 +105,8 @@ struct Session {
 impl Session {
     fn open(arguments: &ProfileArguments, plan: Plan) -> Result<Self, Failure> {
         let memory_bytes = usize::try_from(arguments.memory).unwrap_or(usize::MAX);
-        let mut options = StoreOptions::new().memory_bytes(memory_bytes).hash_kind(arguments.hash.into()).threads(0);
+        let mut options =
+            StoreOptions::new().memory_bytes(memory_bytes).hash_kind(arguments.hash.into()).threads(0);
         if let Some(seed) = arguments.seed {
             options = options.seed(Seed(u128::from(seed)));
         }
@@ -137,10 +139,14 @@ impl Session {
             ("a profile that was interrupted", "--resume to go on with it, or another directory")
         };
         if !arguments.resume && !arguments.append {
-            return Err(Failure::Usage(format!("{directory} already holds {what}, {rows} rows; give {remedy}")));
+            return Err(Failure::Usage(format!(
+                "{directory} already holds {what}, {rows} rows; give {remedy}"
+            )));
         }
         if arguments.append && !state.complete {
-            return Err(Failure::Usage(format!("{directory} holds {what}, {rows} rows; give --resume before --append")));
+            return Err(Failure::Usage(format!(
+                "{directory} holds {what}, {rows} rows; give --resume before --append"
+            )));
         }
         if profile.memory_bytes() > arguments.memory {
             return Err(Failure::Usage(format!(
@@ -150,7 +156,8 @@ impl Session {
         }
         let measures_value = profile.measure() == Measure::Value;
         if measures_value != arguments.value.is_some() {
-            let (was, remedy) = if measures_value { ("with", "give it") } else { ("without", "leave it away") };
+            let (was, remedy) =
+                if measures_value { ("with", "give it") } else { ("without", "leave it away") };
             return Err(Failure::Usage(format!("{directory} was made {was} --value; {remedy} again")));
         }
         Ok((profile, arguments.resume.then_some(state.position)))
@@ -231,7 +238,8 @@ impl KeyedRows for ParsedRows {
 
 fn reader_options(arguments: &ProfileArguments, plan: &Plan, threads: usize) -> Result<Options, Failure> {
     let mut options = Options::new(&arguments.files);
-    options.format = arguments.format.format(arguments.delimiter, !arguments.no_header).map_err(Failure::Usage)?;
+    options.format =
+        arguments.format.format(arguments.delimiter, !arguments.no_header).map_err(Failure::Usage)?;
     options.keys.clone_from(&arguments.key);
     options.weight.clone_from(&arguments.weight);
     options.value.clone_from(&arguments.value);

@@ -28,7 +28,11 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         page.fact("blocks", &units::count(report.blocks), "each with its checksum");
         page.fact("bytes", &units::bytes(report.bytes), "");
         if report.unchecked_blocks > 0 {
-            page.fact("unchecked blocks", &units::count(report.unchecked_blocks), "of files written in place");
+            page.fact(
+                "unchecked blocks",
+                &units::count(report.unchecked_blocks),
+                "of files written in place",
+            );
         }
         for damage in &report.damaged {
             page.line(&format!("  {}", damage.what));

@@ -55,7 +55,11 @@ impl Inline {
         let (version, measure) = (first as u32, (first >> 32) as u32);
         if version != u32::from(VERSION) {
             let supported = u32::from(VERSION);
-            return Err(Error::UnsupportedVersion { what: "the profile".to_owned(), found: version, supported });
+            return Err(Error::UnsupportedVersion {
+                what: "the profile".to_owned(),
+                found: version,
+                supported,
+            });
         }
         let measure = match measure {
             0 => Measure::KeyLength,
@@ -64,34 +68,6 @@ impl Inline {
         };
         let totals = Totals { measure, rows: word(), skipped: word(), bytes: word(), weight: word() };
         Ok(Self { totals, memory_bytes: word() })
-    }
-}
-
-/// Puts several byte strings into one, each after its length.
-pub(super) fn join(parts: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for part in parts {
-        bytes.extend((part.len() as u64).to_le_bytes());
-        bytes.extend(part);
-    }
-    bytes
-}
-
-/// Takes [`join`]ed byte strings apart.
-pub(super) fn split(mut bytes: &[u8]) -> Result<Vec<&[u8]>> {
-    let whole = bytes.len();
-    let mut parts = Vec::new();
-    while let Some((length, rest)) = bytes.split_first_chunk() {
-        let at = whole - bytes.len();
-        let length = u64::from_le_bytes(*length);
-        let part = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
-        let (part, rest) = part.ok_or_else(|| corrupt(at, "length of a part", rest.len(), length))?;
-        parts.push(part);
-        bytes = rest;
-    }
-    match bytes.len() {
-        0 => Ok(parts),
-        left => Err(corrupt(whole - left, "the bytes behind the last part", 0, left)),
     }
 }
 
@@ -117,21 +93,6 @@ mod tests {
             let totals = Totals { measure, rows, skipped, bytes, weight };
             let inline = Inline { totals, memory_bytes };
             prop_assert_eq!(Inline::from_bytes(&inline.to_bytes()).unwrap(), inline);
-        }
-
-        #[test]
-        fn parts_come_back_and_damage_never_panics(
-            parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..20), 0..6),
-            flip: proptest::sample::Index,
-        ) {
-            let mut bytes = join(parts.clone());
-            let split_parts: Vec<Vec<u8>> = split(&bytes).unwrap().into_iter().map(<[u8]>::to_vec).collect();
-            prop_assert_eq!(split_parts, parts);
-            if !bytes.is_empty() {
-                let at = flip.index(bytes.len());
-                bytes[at] ^= 0x40;
-                let _ = split(&bytes);
-            }
         }
     }
 

@@ -1,16 +1,20 @@
 //! The whole picture of a stream in one pass: rows, distinct keys, heavy keys, how often any key came, quantiles.
 //!
 //! ```text
-//!   chunk ─▶ rows ─┬─ by hash range ─▶ shard 0 … 31 ┬ HyperLogLog registers   distinct keys
-//!                  │                                ├ count-min pages         how often a key came
-//!                  │                                └ space-saving            heavy keys
+//!   chunk ─▶ rows ─┬─ by hash range ─▶ shard 0 … 31: space-saving   heavy keys, counted where they are
+//!                  │                       │ admitted              │ displaced, with what it weighed
+//!                  │                       ▼                       ▼
+//!                  │                  HyperLogLog registers   count-min pages
+//!                  │                  distinct keys           how often any other key came
 //!                  └─ by thread ─────▶ tally ─▶ DDSketch of the value or the key's length, rows, bytes, weight
 //! ```
 //!
 //! Invariants:
 //! 1. The state is a function of the sequence of rows and of the plan: not of threads, chunks, or interruptions.
 //! 2. A shard owns one range of the hash in every sketch, so shards never share a byte.
-//! 3. Memory is allocated when the profile is made, and stays inside the plan.
+//! 3. A row's weight is in exactly one place: with its key while that is among the heavy ones, in the pages before.
+//!    A key is seen by the registers whenever it is admitted.
+//! 4. Memory is allocated when the profile is made, and stays inside the plan.
 //!
 //! | operation | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
@@ -19,11 +23,14 @@
 //! | commit | O(state) | 0 | state / 4080 B | one piece of the state at a time |
 //! | the profile | – | – | – | [`Plan`]'s budget |
 //!
+//! Heavy keys before the pages, as in Roy, Khan, Alonso, "Augmented sketch" (SIGMOD 2016), with space-saving as the filter:
+//! a row of a known key costs one probe, and heavy keys never swell the cells of light ones.
+//!
 //! Deviations: a sketch a thread, merged at the end, is what most tools do. It multiplies memory by the threads, makes heavy
 //! keys depend on their number, and cannot be resumed to the same answer; ranges of the hash cost one grouping pass a chunk.
 
-pub mod pipeline;
 mod format;
+pub mod pipeline;
 mod plan;
 mod report;
 mod saved;
@@ -34,11 +41,13 @@ pub use pipeline::Rows;
 pub use plan::{LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS};
 pub use report::{Distinct, HeavyHitter, Measure, Report, Values};
 
-use crate::sketch::{CountBounds, CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
 use crate::sketch::count_min::CountMinShard;
 use crate::sketch::hyperloglog::HyperLogLogShard;
+use crate::sketch::space_saving::Admission;
+use crate::sketch::{CountBounds, CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
 use crate::store::Reservation;
 use crate::{KeyHash, Result};
+use pipeline::Group;
 
 /// The relative error of quantiles.
 const QUANTILE_ERROR: f64 = 0.01;
@@ -48,6 +57,8 @@ const QUANTILE_BINS: usize = 2048;
 const COUNT_DEPTH: u32 = 4;
 /// Key lengths that are tallied in an array; longer ones go to the quantile sketch one by one.
 const TALLIED_LENGTHS: usize = 1024;
+/// How many displaced keys are counted as one batch, so that their cache misses overlap.
+const DISPLACED_MAX: usize = 256;
 /// Two standard errors: the truth lies outside for about 1 stream in 20.
 const SIGMAS: f64 = 2.0;
 /// The confidence of a count's lower bound.
@@ -184,11 +195,12 @@ impl Profile {
             distinct,
             counts,
             heavy,
-            hashes: Vec::new(),
-            weights: Vec::new(),
+            displaced: Vec::with_capacity(DISPLACED_MAX),
+            held: Vec::with_capacity(DISPLACED_MAX),
         });
         let shards = shards.collect();
-        let outcome = pipeline::run(&Counting { parser, shards: std::marker::PhantomData }, next, shards, &mut tallies);
+        let outcome =
+            pipeline::run(&Counting { parser, shards: std::marker::PhantomData }, next, shards, &mut tallies);
         drop(counts);
         for tally in tallies {
             tally.add_to(&mut self.totals, &mut self.values);
@@ -249,7 +261,8 @@ impl Profile {
         self.heavy.iter().map(SpaceSaving::absent_upper_bound).max().unwrap_or(0)
     }
 
-    /// How often a key came: never above `upper`, never below `lower` but for 1 key in 20 that is not a heavy one.
+    /// How often a key came: never above `upper`; never below `lower` if it is among the heavy ones, else below it for at most
+    /// 1 key in 20.
     pub fn estimate(&self, hash: KeyHash) -> CountBounds {
         let shard = &self.heavy[pipeline::shard_of(hash, LG_SHARDS)];
         self.tightened(hash, shard.estimate(hash))
@@ -260,22 +273,29 @@ impl Profile {
         let range = self.values.min().zip(self.values.max());
         let count = self.values.count();
         // A length is whole, so up to 50 bytes rounding undoes the relative error of 1 %.
-        let shown = |value: f64| if self.totals.measure == Measure::KeyLength { value.round() } else { value };
+        let shown =
+            |value: f64| if self.totals.measure == Measure::KeyLength { value.round() } else { value };
         Values {
             measure: self.totals.measure,
             count,
             range,
             mean: (count > 0).then(|| self.values.sum() / count as f64),
-            quantiles: ranks.iter().filter_map(|&rank| Some((rank, shown(self.values.quantile(rank)?)))).collect(),
+            quantiles: ranks
+                .iter()
+                .filter_map(|&rank| Some((rank, shown(self.values.quantile(rank)?))))
+                .collect(),
             relative_error: QUANTILE_ERROR,
         }
     }
 
-    /// Both sketches never err on their safe side, so the tighter bound of each holds.
+    /// The tighter of two bounds: what the heavy keys say, and what the pages say of the time before the key was admitted
+    /// together with what it has weighed since.
     fn tightened(&self, hash: KeyHash, heavy: CountBounds) -> CountBounds {
-        let counted = self.counts.bounds(hash, CONFIDENCE);
-        let upper = heavy.upper.min(counted.upper);
-        let lower = if heavy.lower > 0 { heavy.lower } else { counted.lower.min(upper) };
+        let before = self.counts.bounds(hash, CONFIDENCE);
+        let held = heavy.lower;
+        let upper = before.upper.saturating_add(held).min(heavy.upper);
+        // A present key's own bound is certain, so the likely one of the pages is left for those that are absent.
+        let lower = if held > 0 { held } else { before.lower.min(upper) };
         CountBounds { lower, estimate: upper, upper }
     }
 }
@@ -289,9 +309,17 @@ struct Shard<'a, 'b> {
     distinct: HyperLogLogShard<'a>,
     counts: &'b mut CountMinShard<'a, u32>,
     heavy: &'b mut SpaceSaving,
-    /// The hashes and weights of the rows at hand, side by side.
-    hashes: Vec<KeyHash>,
-    weights: Vec<u64>,
+    /// Keys on their way from the heavy ones to the pages, with what they weigh, side by side.
+    displaced: Vec<KeyHash>,
+    held: Vec<u64>,
+}
+
+impl Shard<'_, '_> {
+    fn count_displaced(&mut self) {
+        self.counts.update_batch(&self.displaced, Some(&self.held));
+        self.displaced.clear();
+        self.held.clear();
+    }
 }
 
 /// The stages of a profile.
@@ -311,29 +339,26 @@ impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
         self.parser.parse(chunk, rows)
     }
 
-    fn apply(&self, shard: &mut Shard<'a, 'b>, rows: &P::Rows, listed: &[u32]) {
-        let hashes = rows.hashes();
-        shard.hashes.clear();
-        shard.hashes.extend(listed.iter().map(|&row| hashes[row as usize]));
-        for &hash in &shard.hashes {
-            shard.distinct.update(hash);
-        }
-        match rows.weights() {
-            None => {
-                shard.counts.update_batch(&shard.hashes, None);
-                for (&row, &hash) in listed.iter().zip(&shard.hashes) {
-                    shard.heavy.update(hash, rows.key(row as usize), 1);
-                }
-            }
-            Some(weights) => {
-                shard.weights.clear();
-                shard.weights.extend(listed.iter().map(|&row| weights[row as usize]));
-                shard.counts.update_batch(&shard.hashes, Some(&shard.weights));
-                for ((&row, &hash), &weight) in listed.iter().zip(&shard.hashes).zip(&shard.weights) {
-                    shard.heavy.update(hash, rows.key(row as usize), weight);
+    fn apply(&self, shard: &mut Shard<'a, 'b>, rows: &P::Rows, group: Group<'_>) {
+        let weights = rows.weights();
+        for (&row, &hash) in group.rows.iter().zip(group.hashes) {
+            let row = row as usize;
+            let weight = weights.map_or(1, |weights| weights[row]);
+            match shard.heavy.admit(hash, weight, || rows.key(row)) {
+                // It was seen by the registers when it was admitted.
+                Admission::Present => {}
+                Admission::New | Admission::Absent => shard.distinct.update(hash),
+                Admission::Displaced { hash: displaced, held } => {
+                    shard.distinct.update(hash);
+                    shard.displaced.push(displaced);
+                    shard.held.push(held);
+                    if shard.displaced.len() == DISPLACED_MAX {
+                        shard.count_displaced();
+                    }
                 }
             }
         }
+        shard.count_displaced();
     }
 
     fn finish(&self, tally: &mut Tally, rows: &P::Rows) {
@@ -361,7 +386,9 @@ impl Tally {
             rows: count as u64,
             skipped: rows.skipped(),
             bytes: rows.bytes(),
-            weight: rows.weights().map_or(count as u64, |weights| weights.iter().fold(0, |a, &b| a.saturating_add(b))),
+            weight: rows
+                .weights()
+                .map_or(count as u64, |weights| weights.iter().fold(0, |a, &b| a.saturating_add(b))),
         });
         match self.totals.measure {
             Measure::Value => {

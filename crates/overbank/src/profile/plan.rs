@@ -56,7 +56,8 @@ impl Plan {
         }
         let key_bytes_max = 128;
         let heavy_bytes = (memory_bytes / 8).min(256 << 20) as usize;
-        let heavy_capacity = heavy_bytes / SHARDS / crate::sketch::SpaceSaving::memory_bytes_for(1, key_bytes_max);
+        let heavy_capacity =
+            heavy_bytes / SHARDS / crate::sketch::SpaceSaving::memory_bytes_for(1, key_bytes_max);
         Ok(Self {
             memory_bytes,
             count_bytes: usize::try_from(memory_bytes / 2).unwrap_or(usize::MAX),

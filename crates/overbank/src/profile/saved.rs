@@ -20,7 +20,8 @@ impl Profile {
     /// [`Error::AlreadyExists`] if the store has a profile attached; [`Error::BudgetExceeded`].
     pub fn attach(mut self, store: &Store) -> Result<Arc<Mutex<Self>>> {
         let wanted_bytes = usize::try_from(self.plan.memory_bytes).unwrap_or(usize::MAX);
-        self.reservation = Some(store.budget().reserve("the profile", wanted_bytes, self.allocated_bytes())?);
+        self.reservation =
+            Some(store.budget().reserve("the profile", wanted_bytes, self.allocated_bytes())?);
         let shared = Arc::new(Mutex::new(self));
         store.attach(NAME, Arc::clone(&shared) as Arc<Mutex<dyn Participant>>)?;
         Ok(shared)
@@ -37,8 +38,9 @@ impl Profile {
     /// [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`]; [`Error::Incompatible`] if a
     /// sketch was made under another seed than the store's.
     pub fn load(store: &Store) -> Result<Self> {
-        let entry =
-            store.record(NAME).ok_or_else(|| Error::NotFound { what: "profile in this store", name: NAME.to_owned() })?;
+        let entry = store
+            .record(NAME)
+            .ok_or_else(|| Error::NotFound { what: "profile in this store", name: NAME.to_owned() })?;
         if entry.structure.version != STRUCTURE.version {
             return Err(Error::UnsupportedVersion {
                 what: "the profile".to_owned(),
@@ -54,15 +56,12 @@ impl Profile {
         };
         let inline = Inline::from_bytes(&entry.record.state)?;
         let files = store.files();
-        let heavy_bytes = files.read_blob(&heavy)?;
-        let heavy: Vec<SpaceSaving> =
-            format::split(&heavy_bytes)?.into_iter().map(SpaceSaving::from_bytes).collect::<Result<_>>()?;
-        drop(heavy_bytes);
+        let heavy = files.read_blob_with(&heavy, read_parts)?;
         let profile = Self {
             plan: Plan::for_memory(inline.memory_bytes)?,
             totals: inline.totals,
             distinct: HyperLogLog::from_bytes(&files.read_blob(&distinct)?)?,
-            counts: CountMin::from_bytes(&files.read_blob(&counts)?)?,
+            counts: files.read_blob_with(&counts, CountMin::read_from)?,
             heavy,
             values: DdSketch::from_bytes(&files.read_blob(&values)?)?,
             prepared: None,
@@ -79,10 +78,19 @@ impl Profile {
             return Err(format::corrupt(0, "number of shards", SHARDS, self.heavy.len()));
         }
         if !self.counts.layout().pages().is_multiple_of(SHARDS as u64) {
-            return Err(format::corrupt(0, "count-min pages", "a multiple of 32", self.counts.layout().pages()));
+            return Err(format::corrupt(
+                0,
+                "count-min pages",
+                "a multiple of 32",
+                self.counts.layout().pages(),
+            ));
         }
         let ours = crate::sketch::HashId::from(store.hasher());
-        let theirs = self.heavy.iter().map(SpaceSaving::hash_id).chain([self.distinct.hash_id(), self.counts.hash_id()]);
+        let theirs = self
+            .heavy
+            .iter()
+            .map(SpaceSaving::hash_id)
+            .chain([self.distinct.hash_id(), self.counts.hash_id()]);
         for hash_id in theirs {
             ours.require(hash_id)?;
         }
@@ -100,12 +108,12 @@ impl Participant for Profile {
             return Ok(Prepared::Unchanged);
         }
         let inline = Inline { totals: self.totals, memory_bytes: self.plan.memory_bytes };
-        // One sketch at a time, so that the bytes of only one are in memory beside it.
+        // The large sketches are streamed, so that no second copy of them is in memory.
         let parts = vec![
             files.write_blob(&self.distinct.to_bytes())?,
-            files.write_blob(&self.counts.to_bytes())?,
+            files.write_blob_with(self.counts.encoded_bytes(), |sink| self.counts.write_to(sink))?,
             files.write_blob(&self.values.to_bytes())?,
-            files.write_blob(&format::join(self.heavy.iter().map(SpaceSaving::to_bytes)))?,
+            files.write_blob_with(parts_bytes(&self.heavy), |sink| write_parts(&self.heavy, sink))?,
         ];
         self.prepared = Some(self.totals);
         Ok(Prepared::Changed(Record { state: inline.to_bytes(), files: parts }))
@@ -113,5 +121,76 @@ impl Participant for Profile {
 
     fn committed(&mut self, _: CommitId) {
         self.committed = self.prepared.take();
+    }
+}
+
+/// The bytes of all shards, each after its length.
+fn parts_bytes(shards: &[SpaceSaving]) -> usize {
+    shards.iter().map(|shard| size_of::<u64>() + shard.encoded_bytes()).sum()
+}
+
+fn write_parts(shards: &[SpaceSaving], sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    for shard in shards {
+        sink(&(shard.encoded_bytes() as u64).to_le_bytes())?;
+        shard.write_to(sink)?;
+    }
+    Ok(())
+}
+
+fn read_parts(
+    total_bytes: usize,
+    source: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+) -> Result<Vec<SpaceSaving>> {
+    let mut shards = Vec::new();
+    let mut left = total_bytes;
+    while left > 0 {
+        let mut length = [0; size_of::<u64>()];
+        let at = total_bytes - left;
+        left = left
+            .checked_sub(length.len())
+            .ok_or_else(|| format::corrupt(at, "the bytes behind the last part", 0, left))?;
+        source(&mut length)?;
+        let length = u64::from_le_bytes(length);
+        let part = usize::try_from(length).ok().filter(|&part| part <= left);
+        let part =
+            part.ok_or_else(|| format::corrupt(at, "length of a part", format!("at most {left}"), length))?;
+        shards.push(SpaceSaving::read_from(part, source)?);
+        left -= part;
+    }
+    Ok(shards)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sketch::HashId;
+    use crate::{HashKind, KeyHasher, Seed};
+    use proptest::prelude::*;
+
+    fn read(mut bytes: &[u8]) -> Result<Vec<SpaceSaving>> {
+        read_parts(bytes.len(), &mut |into| {
+            let (part, rest) = bytes.split_at(into.len());
+            into.copy_from_slice(part);
+            bytes = rest;
+            Ok(())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn parts_come_back_and_damage_never_panics(capacities in proptest::collection::vec(1usize..9, 0..4), at: prop::sample::Index, bit in 0u32..8) {
+            let hash_id = HashId::from(KeyHasher::new(HashKind::Xxh3, Seed(1)));
+            let shards: Vec<_> = capacities.iter().map(|&capacity| SpaceSaving::new(capacity, 3, hash_id).unwrap()).collect();
+            let mut bytes = Vec::new();
+            write_parts(&shards, &mut |piece| { bytes.extend_from_slice(piece); Ok(()) }).unwrap();
+            prop_assert_eq!(bytes.len(), parts_bytes(&shards));
+            let back: Vec<_> = read(&bytes).unwrap().iter().map(SpaceSaving::to_bytes).collect();
+            prop_assert_eq!(back, shards.iter().map(SpaceSaving::to_bytes).collect::<Vec<_>>());
+            if !bytes.is_empty() {
+                let at = at.index(bytes.len());
+                bytes[at] ^= 1 << bit;
+                prop_assert!(read(&bytes).is_err());
+            }
+        }
     }
 }

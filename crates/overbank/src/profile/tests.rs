@@ -160,6 +160,63 @@ proptest! {
     }
 }
 
+/// A stream with far more keys than heavy slots, so that keys move to the pages all the time.
+fn crowded_rows() -> Vec<(u16, u64)> {
+    let mut state = 1u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    (0..60_000)
+        .map(|_| if draw() % 4 == 0 { (draw() % 50) as u16 } else { draw() as u16 })
+        .map(|key| (key, 1))
+        .collect()
+}
+
+#[test]
+fn bounds_hold_when_keys_move_to_the_pages() {
+    let (parser, rows) = (parser(false), crowded_rows());
+    let mut profile = empty(&parser);
+    count(&mut profile, &parser, 2, &cut(&rows, 1000));
+    assert!(profile.heavy_threshold() > 0, "no key was displaced");
+    let mut exact: HashMap<u16, u64> = HashMap::new();
+    for (key, weight) in &rows {
+        *exact.entry(*key).or_default() += weight;
+    }
+    let listed = profile.heavy(usize::MAX);
+    let mut below_lower = 0;
+    for (key, weight) in &exact {
+        let hash = parser.hasher.hash(&name(*key));
+        let bounds = profile.estimate(hash);
+        assert!(*weight <= bounds.upper, "{weight} {bounds:?}");
+        let is_listed = listed.iter().any(|heavy| heavy.hash == hash);
+        assert!(is_listed || *weight <= profile.heavy_threshold());
+        assert!(!is_listed || bounds.lower <= *weight);
+        below_lower += u64::from(bounds.lower > *weight);
+    }
+    // The bound promises 1 in 20; the pages hold so little that far fewer are expected.
+    assert!(below_lower * 20 <= exact.len() as u64, "{below_lower} of {}", exact.len());
+    let distinct = profile.distinct();
+    // Five standard errors: a failure probability of 6e-7 for a seed drawn at random; this one is fixed.
+    let error = (distinct.estimate / exact.len() as f64 - 1.0).abs();
+    assert!(error <= 5.0 * distinct.relative_error, "{distinct:?}, truth {}", exact.len());
+    let weight: u64 = profile.heavy.iter().map(|shard| shard.total_weight()).sum();
+    assert_eq!(weight, rows.len() as u64);
+}
+
+#[test]
+fn crowded_answers_do_not_depend_on_threads_or_cuts() {
+    let (parser, rows) = (parser(false), crowded_rows());
+    let reports = [(1, 60_000), (1, 77), (3, 1000), (5, 4096)].map(|(threads, chunk_rows)| {
+        let mut profile = empty(&parser);
+        count(&mut profile, &parser, threads, &cut(&rows, chunk_rows));
+        let estimates: Vec<_> =
+            (0..200).map(|key| profile.estimate(parser.hasher.hash(&name(key * 300)))).collect();
+        (Report { skipped: 0, ..profile.report(1000, &RANKS) }, estimates)
+    });
+    assert!(reports.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
 #[test]
 fn an_unchanged_profile_costs_a_commit_nothing() {
     let parser = parser(false);

@@ -87,13 +87,112 @@ impl Encoder {
         self.bytes.resize(self.bytes.len() + len, 0);
     }
 
+    /// Where to append.
+    pub(crate) fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// What was collected.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes what was collected away.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Drops what was collected.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
     /// Fills in length and checksum.
-    pub(crate) fn seal(mut self) -> Vec<u8> {
-        let payload_len = (self.bytes.len() - HEADER_BYTES) as u64;
-        self.bytes[PAYLOAD_LEN..CHECKSUM].copy_from_slice(&payload_len.to_le_bytes());
-        let checksum = checksum_of(&self.bytes);
-        self.bytes[CHECKSUM..CHECKSUM_END].copy_from_slice(&checksum.to_le_bytes());
-        self.bytes
+    pub(crate) fn seal(self) -> Vec<u8> {
+        let (payload_bytes, payload_checksum) =
+            (self.bytes.len() - HEADER_BYTES, append(0, &self.bytes[HEADER_BYTES..]));
+        seal_header(self.bytes, payload_bytes, payload_checksum)
+    }
+}
+
+/// Puts length and checksum into the header that `bytes` begin with.
+pub(crate) fn seal_header(mut bytes: Vec<u8>, payload_bytes: usize, payload_checksum: u32) -> Vec<u8> {
+    bytes[PAYLOAD_LEN..CHECKSUM].copy_from_slice(&(payload_bytes as u64).to_le_bytes());
+    let checksum = checksum_of(&bytes, payload_checksum, payload_bytes);
+    bytes[CHECKSUM..CHECKSUM_END].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+/// The fields of a header whose magic and padding are right.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    id: u16,
+    version: u16,
+    kind: u8,
+    seed_fingerprint: u64,
+    payload_len: u64,
+    checksum: u32,
+}
+
+impl Header {
+    /// The header that `bytes` begin with.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
+        if bytes.len() < HEADER_BYTES {
+            return Err(corrupt(bytes.len(), "the length of the header", HEADER_BYTES, bytes.len()));
+        }
+        let mut header = Decoder::of_piece(bytes, 0, None);
+        let magic = header.raw(4)?;
+        if magic != MAGIC {
+            return Err(corrupt(0, "the magic", format!("{MAGIC:02x?}"), format!("{magic:02x?}")));
+        }
+        let (id, version) = (header.u16()?, header.u16()?);
+        let kind = header.u8()?;
+        header.zeros(SEED - KIND - 1)?;
+        let (seed_fingerprint, payload_len, checksum) = (header.u64()?, header.u64()?, header.u32()?);
+        header.zeros(HEADER_BYTES - CHECKSUM_END)?;
+        Ok(Self { id, version, kind, seed_fingerprint, payload_len, checksum })
+    }
+
+    /// Fails unless so many bytes of payload are declared.
+    pub(crate) fn require_payload(&self, payload_bytes: usize) -> Result<()> {
+        if self.payload_len == payload_bytes as u64 {
+            return Ok(());
+        }
+        Err(corrupt(PAYLOAD_LEN, "the payload's length", payload_bytes, self.payload_len))
+    }
+
+    /// Fails unless this is the checksum of the header that `bytes` begin with and of this payload.
+    pub(crate) fn require_checksum(
+        &self,
+        bytes: &[u8],
+        payload_checksum: u32,
+        payload_bytes: usize,
+    ) -> Result<()> {
+        let expected = checksum_of(bytes, payload_checksum, payload_bytes);
+        if self.checksum == expected {
+            return Ok(());
+        }
+        let (expected, found) = (format!("{expected:08x}"), format!("{:08x}", self.checksum));
+        Err(corrupt(CHECKSUM, "the checksum", expected, found))
+    }
+
+    /// Fails unless this is a sketch of this identity; gives its hash, if it hashes.
+    pub(crate) fn require(&self, identity: Identity) -> Result<Option<HashId>> {
+        super::hash_id::require_equal("the structure's id", identity.id, self.id)?;
+        if self.version != identity.version {
+            return Err(Error::UnsupportedVersion {
+                what: identity.name.into(),
+                found: self.version.into(),
+                supported: identity.version.into(),
+            });
+        }
+        let seed_fingerprint = self.seed_fingerprint;
+        match self.kind {
+            0 if seed_fingerprint == 0 => Ok(None),
+            1 => Ok(Some(HashId { kind: HashKind::Xxh3, seed_fingerprint })),
+            2 => Ok(Some(HashId { kind: HashKind::SipHash13, seed_fingerprint })),
+            kind => Err(corrupt(KIND, "the hash kind", "0 without a seed, 1 or 2", kind)),
+        }
     }
 }
 
@@ -102,6 +201,8 @@ impl Encoder {
 pub(crate) struct Decoder<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Where `bytes` begin in the sketch's bytes.
+    origin: usize,
     hash: Option<HashId>,
 }
 
@@ -111,50 +212,16 @@ impl<'a> Decoder<'a> {
     /// # Errors
     /// [`Error::Corrupt`], or [`Error::UnsupportedVersion`], or [`Error::Incompatible`] for another sketch's bytes.
     pub(crate) fn open(bytes: &'a [u8], identity: Identity) -> Result<Self> {
-        if bytes.len() < HEADER_BYTES {
-            return Err(corrupt(bytes.len(), "the length of the header", HEADER_BYTES, bytes.len()));
-        }
-        let mut header = Decoder { bytes, at: 0, hash: None };
-        let magic = header.raw(4)?;
-        if magic != MAGIC {
-            return Err(corrupt(0, "the magic", format!("{MAGIC:02x?}"), format!("{magic:02x?}")));
-        }
-        let (id, version) = (header.u16()?, header.u16()?);
-        let kind = header.u8()?;
-        header.zeros(SEED - KIND - 1)?;
-        let seed_fingerprint = header.u64()?;
-        let payload_len = header.u64()?;
-        let checksum = header.u32()?;
-        header.zeros(HEADER_BYTES - CHECKSUM_END)?;
+        let header = Header::parse(bytes)?;
+        let payload = bytes.get(HEADER_BYTES..).unwrap_or(&[]);
+        header.require_payload(payload.len())?;
+        header.require_checksum(bytes, append(0, payload), payload.len())?;
+        Ok(Self { bytes, at: HEADER_BYTES, origin: 0, hash: header.require(identity)? })
+    }
 
-        let actual_len = (bytes.len() - HEADER_BYTES) as u64;
-        if payload_len != actual_len {
-            return Err(corrupt(PAYLOAD_LEN, "the payload's length", actual_len, payload_len));
-        }
-        let expected = checksum_of(bytes);
-        if checksum != expected {
-            return Err(corrupt(
-                CHECKSUM,
-                "the checksum",
-                format!("{expected:08x}"),
-                format!("{checksum:08x}"),
-            ));
-        }
-        super::hash_id::require_equal("the structure's id", identity.id, id)?;
-        if version != identity.version {
-            return Err(Error::UnsupportedVersion {
-                what: identity.name.into(),
-                found: version.into(),
-                supported: identity.version.into(),
-            });
-        }
-        header.hash = match kind {
-            0 if seed_fingerprint == 0 => None,
-            1 => Some(HashId { kind: HashKind::Xxh3, seed_fingerprint }),
-            2 => Some(HashId { kind: HashKind::SipHash13, seed_fingerprint }),
-            _ => return Err(corrupt(KIND, "the hash kind", "0 without a seed, 1 or 2", kind)),
-        };
-        Ok(header)
+    /// Reads a piece that begins at `origin`.
+    pub(crate) fn of_piece(bytes: &'a [u8], origin: usize, hash: Option<HashId>) -> Self {
+        Self { bytes, at: 0, origin, hash }
     }
 
     /// The hash of a sketch that hashes.
@@ -179,7 +246,7 @@ impl<'a> Decoder<'a> {
         let end = self.at.checked_add(len).filter(|&end| end <= self.bytes.len());
         let slice = end.and_then(|end| self.bytes.get(self.at..end));
         let slice =
-            slice.ok_or_else(|| corrupt(self.at, "the number of bytes that follow", len, self.left()))?;
+            slice.ok_or_else(|| self.impossible("the number of bytes that follow", len, self.left()))?;
         self.at += len;
         Ok(slice)
     }
@@ -188,7 +255,7 @@ impl<'a> Decoder<'a> {
         let at = self.at;
         match self.raw(len)?.iter().position(|&byte| byte != 0) {
             None => Ok(()),
-            Some(offset) => Err(corrupt(at + offset, "a padding byte", 0, self.bytes[at + offset])),
+            Some(offset) => Err(corrupt(self.origin + at + offset, "a padding byte", 0, "another byte")),
         }
     }
 
@@ -220,8 +287,8 @@ impl<'a> Decoder<'a> {
     pub(crate) fn require_left(&self, expected: Option<usize>) -> Result<()> {
         match expected {
             Some(expected) if expected == self.left() => Ok(()),
-            Some(expected) => Err(corrupt(self.at, "the number of bytes that follow", expected, self.left())),
-            None => Err(corrupt(self.at, "the shape", "one that memory can hold", "a larger one")),
+            Some(expected) => Err(self.impossible("the number of bytes that follow", expected, self.left())),
+            None => Err(self.impossible("the shape", "one that memory can hold", "a larger one")),
         }
     }
 
@@ -232,7 +299,7 @@ impl<'a> Decoder<'a> {
         expected: impl ToString,
         found: impl ToString,
     ) -> Error {
-        corrupt(self.at, what, expected, found)
+        corrupt(self.origin + self.at, what, expected, found)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
@@ -242,12 +309,18 @@ impl<'a> Decoder<'a> {
     }
 }
 
-fn checksum_of(bytes: &[u8]) -> u32 {
-    let before = crc32c::crc32c(&bytes[..CHECKSUM]);
-    crc32c::crc32c_append(before, &bytes[CHECKSUM_END..])
+/// The checksum of all bytes but itself, from the header and the checksum of the payload.
+fn checksum_of(bytes: &[u8], payload_checksum: u32, payload_bytes: usize) -> u32 {
+    let header = append(append(0, &bytes[..CHECKSUM]), &bytes[CHECKSUM_END..HEADER_BYTES]);
+    crc32c::crc32c_combine(header, payload_checksum, payload_bytes)
 }
 
-fn corrupt(at: usize, what: &'static str, expected: impl ToString, found: impl ToString) -> Error {
+/// The checksum of more bytes.
+pub(crate) fn append(checksum: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(checksum, bytes)
+}
+
+pub(crate) fn corrupt(at: usize, what: &'static str, expected: impl ToString, found: impl ToString) -> Error {
     Error::Corrupt {
         path: PathBuf::from("<bytes>"),
         at: at as u64,
@@ -262,9 +335,8 @@ fn corrupt(at: usize, what: &'static str, expected: impl ToString, found: impl T
 pub(crate) fn forge(bytes: &[u8], at: usize, value: u8) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[HEADER_BYTES + at] = value;
-    let checksum = checksum_of(&bytes);
-    bytes[CHECKSUM..CHECKSUM_END].copy_from_slice(&checksum.to_le_bytes());
-    bytes
+    let (payload_bytes, payload_checksum) = (bytes.len() - HEADER_BYTES, append(0, &bytes[HEADER_BYTES..]));
+    seal_header(bytes, payload_bytes, payload_checksum)
 }
 
 #[cfg(test)]

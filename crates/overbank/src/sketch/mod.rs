@@ -18,6 +18,7 @@ mod format;
 mod hash_id;
 pub mod hyperloglog;
 pub mod space_saving;
+mod stream;
 
 pub use count_min::CountMin;
 pub use ddsketch::DdSketch;

@@ -41,8 +41,9 @@ mod front;
 mod index;
 
 use super::CountBounds;
-use super::format::{self, Decoder, Encoder};
+use super::format::{self, Decoder, Encoder, HEADER_BYTES, corrupt};
 use super::hash_id::{HashId, require_equal};
+use super::stream::{self, Reader};
 use crate::{Error, KeyHash, Result};
 use front::Front;
 use index::{Index, Place};
@@ -81,6 +82,24 @@ pub struct SpaceSaving {
     key_bytes: Vec<u8>,
     index: Index,
     front: Front,
+}
+
+/// What became of a key in [`SpaceSaving::admit`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// It was present already.
+    Present,
+    /// It got a free slot.
+    New,
+    /// It got the slot of another key.
+    Displaced {
+        /// The key that is absent now.
+        hash: KeyHash,
+        /// What that key had weighed since it was admitted, exactly.
+        held: u64,
+    },
+    /// It weighs nothing, and stays absent.
+    Absent,
 }
 
 /// One key that is present, as [`SpaceSaving::top`] lists it.
@@ -145,13 +164,37 @@ impl SpaceSaving {
     /// Never allocates.
     #[inline]
     pub fn update(&mut self, hash: KeyHash, key: &[u8], weight: u64) {
+        self.admit(hash, weight, || key);
+    }
+
+    /// As [`update`](Self::update), says what became of the key, and asks for its bytes only when they are to be kept.
+    ///
+    /// # Cost
+    /// As [`update`](Self::update).
+    #[inline]
+    pub fn admit<'k>(&mut self, hash: KeyHash, weight: u64, key: impl FnOnce() -> &'k [u8]) -> Admission {
         self.total_weight = self.total_weight.saturating_add(weight);
         match self.index.find(hash, &self.hashes) {
-            Ok(slot) => self.counts[slot] = self.counts[slot].saturating_add(weight),
-            Err(_) if weight == 0 => {}
-            Err(place) if self.counts.len() < self.capacity => self.fill(place, hash, key, weight, 0),
-            Err(place) => self.replace_least(place, hash, key, weight),
+            Ok(slot) => {
+                self.counts[slot] = self.counts[slot].saturating_add(weight);
+                Admission::Present
+            }
+            Err(_) if weight == 0 => Admission::Absent,
+            Err(place) if self.counts.len() < self.capacity => {
+                self.fill(place, hash, key(), weight, 0);
+                Admission::New
+            }
+            Err(place) => {
+                let (displaced, held) = self.replace_least(place, hash, key(), weight);
+                Admission::Displaced { hash: displaced, held }
+            }
         }
+    }
+
+    /// What a key that is present has weighed since it was admitted, exactly: its lower bound. 0 for an absent key.
+    #[inline]
+    pub fn held(&self, hash: KeyHash) -> u64 {
+        self.index.find(hash, &self.hashes).map_or(0, |slot| self.counts[slot] - self.errors[slot])
     }
 
     /// The bounds of a key's count: for a key that is absent, 0 and the least count.
@@ -284,23 +327,38 @@ impl SpaceSaving {
     /// u64; then `capacity` slots: hash u128, count u64, error u64, key length u16 (bit 15: truncated), key bytes
     /// padded with zeros. Slots are in their own order, so that a sketch read back goes on as this one would.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let payload = SLOTS_AT + self.capacity * (SLOT_BYTES + self.key_bytes_max);
-        let mut encoder = Encoder::new(format::SPACE_SAVING, Some(self.hash_id), payload);
-        for value in [self.capacity, self.key_bytes_max, self.len(), 0] {
-            encoder.u32(value as u32);
-        }
-        encoder.u64(self.total_weight);
-        for slot in 0..self.len() {
-            encoder.u128(self.hashes[slot].0);
-            encoder.u64(self.counts[slot]);
-            encoder.u64(self.errors[slot]);
-            encoder.raw(&self.key_lengths[slot].to_le_bytes());
-            let key = self.heavy_key(slot).key;
-            encoder.raw(key);
-            encoder.zeros(self.key_bytes_max - key.len());
-        }
-        encoder.zeros((self.capacity - self.len()) * (SLOT_BYTES + self.key_bytes_max));
-        encoder.seal()
+        stream::collect(self.encoded_bytes(), |sink| self.write_to(sink))
+    }
+
+    /// How many bytes [`to_bytes`](Self::to_bytes) has.
+    pub fn encoded_bytes(&self) -> usize {
+        HEADER_BYTES + SLOTS_AT + self.capacity * (SLOT_BYTES + self.key_bytes_max)
+    }
+
+    /// Writes the bytes of [`to_bytes`](Self::to_bytes) piece by piece, without a second copy of the sketch.
+    ///
+    /// # Errors
+    /// Those of `sink`.
+    pub fn write_to(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let put = |piece: usize, encoder: &mut Encoder| match piece.checked_sub(1) {
+            None => {
+                for value in [self.capacity, self.key_bytes_max, self.len(), 0] {
+                    encoder.u32(value as u32);
+                }
+                encoder.u64(self.total_weight);
+            }
+            Some(slot) if slot < self.len() => {
+                encoder.u128(self.hashes[slot].0);
+                encoder.u64(self.counts[slot]);
+                encoder.u64(self.errors[slot]);
+                encoder.raw(&self.key_lengths[slot].to_le_bytes());
+                let key = self.heavy_key(slot).key;
+                encoder.raw(key);
+                encoder.zeros(self.key_bytes_max - key.len());
+            }
+            Some(_) => encoder.zeros(SLOT_BYTES + self.key_bytes_max),
+        };
+        stream::write(format::SPACE_SAVING, Some(self.hash_id), 1 + self.capacity, &put, sink)
     }
 
     /// The sketch back from its bytes, which may come from anywhere.
@@ -308,50 +366,69 @@ impl SpaceSaving {
     /// # Errors
     /// [`Error::Corrupt`], [`Error::UnsupportedVersion`], or [`Error::Incompatible`] for another structure's bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut decoder = Decoder::open(bytes, format::SPACE_SAVING)?;
-        let hash_id = decoder.hash_id()?;
-        let (capacity, key_bytes_max) = (decoder.u32()? as usize, decoder.u32()? as usize);
-        let used = decoder.u32()? as usize;
-        decoder.zeros(4)?;
-        let total_weight = decoder.u64()?;
-        if capacity == 0 || capacity > CAPACITY_MAX || key_bytes_max > KEY_BYTES_MAX || used > capacity {
+        Decoder::open(bytes, format::SPACE_SAVING)?;
+        Self::read_from(bytes.len(), &mut stream::source_of(bytes))
+    }
+
+    /// The sketch back from `total_bytes` bytes that `source` gives in order, without a second copy of it.
+    ///
+    /// # Errors
+    /// Those of `source`, and those of [`from_bytes`](Self::from_bytes). Memory is allocated only after the shape was
+    /// found to fit `total_bytes`. The checksum is compared last, so damaged bytes may be another error than a wrong one.
+    pub fn read_from(total_bytes: usize, source: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<Self> {
+        let mut reader = Reader::open(total_bytes, source, format::SPACE_SAVING)?;
+        let slots_bytes = reader.left().saturating_sub(SLOTS_AT);
+        let mut shape = reader.piece(SLOTS_AT)?;
+        let hash_id = shape.hash_id()?;
+        let (capacity, key_bytes_max) = (shape.u32()? as usize, shape.u32()? as usize);
+        let used = shape.u32()? as usize;
+        shape.zeros(4)?;
+        let total_weight = shape.u64()?;
+        let valid =
+            capacity > 0 && capacity <= CAPACITY_MAX && key_bytes_max <= KEY_BYTES_MAX && used <= capacity;
+        let slot_bytes = SLOT_BYTES + key_bytes_max;
+        if !valid || slot_bytes.checked_mul(capacity) != Some(slots_bytes) {
             let found = format!("{used} of {capacity} slots with keys of up to {key_bytes_max} bytes");
-            return Err(decoder.impossible("the shape", "a valid one", found));
+            return Err(shape.impossible("the shape", format!("one of {slots_bytes} bytes of slots"), found));
         }
-        decoder.require_left((SLOT_BYTES + key_bytes_max).checked_mul(capacity))?;
         let mut sketch = Self::new(capacity, key_bytes_max, hash_id)?;
-        let mut sum = 0u128;
-        for slot in 0..used {
-            let hash = KeyHash(decoder.u128()?);
-            let (count, error) = (decoder.u64()?, decoder.u64()?);
-            let length = u16::from_le_bytes([decoder.u8()?, decoder.u8()?]);
-            let key_len = usize::from(length & LENGTH_MASK);
-            if key_len > key_bytes_max {
-                return Err(decoder.impossible(
-                    "a key's length",
-                    format!("at most {key_bytes_max}"),
-                    key_len,
-                ));
-            }
-            let key = decoder.raw(key_len)?;
-            decoder.zeros(key_bytes_max - key_len)?;
-            if count == 0 || error > count {
-                return Err(decoder.impossible("a slot's error", format!("below its count {count}"), error));
-            }
-            let Err(place) = sketch.index.find(hash, &sketch.hashes) else {
-                let found = format!("{hash:?}");
-                return Err(decoder.impossible("the hash of a slot", "in one slot only", found));
-            };
-            sketch.fill(place, hash, key, count, error);
-            sketch.key_lengths[slot] = length;
-            sum += u128::from(count);
-        }
-        decoder.zeros(decoder.left())?;
-        if total_weight != u64::MAX && sum > u128::from(total_weight) {
-            return Err(decoder.impossible("the sum of the counts", format!("at most {total_weight}"), sum));
-        }
         sketch.total_weight = total_weight;
+        let mut sum = 0u128;
+        for _ in 0..used {
+            sum += u128::from(sketch.read_slot(reader.piece(slot_bytes)?)?);
+        }
+        if total_weight != u64::MAX && sum > u128::from(total_weight) {
+            let at = HEADER_BYTES + SLOTS_AT;
+            return Err(corrupt(at, "the sum of the counts", format!("at most {total_weight}"), sum));
+        }
+        reader.finish()?;
         Ok(sketch)
+    }
+
+    /// Fills the next slot from its bytes; returns its count.
+    fn read_slot(&mut self, mut bytes: Decoder<'_>) -> Result<u64> {
+        let hash = KeyHash(bytes.u128()?);
+        let (count, error) = (bytes.u64()?, bytes.u64()?);
+        let length = u16::from_le_bytes([bytes.u8()?, bytes.u8()?]);
+        let key_len = usize::from(length & LENGTH_MASK);
+        if key_len > self.key_bytes_max {
+            let expected = format!("at most {}", self.key_bytes_max);
+            return Err(bytes.impossible("a key's length", expected, key_len));
+        }
+        let key = bytes.raw(key_len)?;
+        bytes.zeros(bytes.left())?;
+        if count == 0 || error > count {
+            return Err(bytes.impossible("a slot's error", format!("below its count {count}"), error));
+        }
+        let Err(place) = self.index.find(hash, &self.hashes) else {
+            let found = format!("{hash:?}");
+            return Err(bytes.impossible("the hash of a slot", "in one slot only", found));
+        };
+        self.fill(place, hash, key, count, error);
+        if let Some(last) = self.key_lengths.last_mut() {
+            *last = length;
+        }
+        Ok(count)
     }
 
     /// Takes a free slot for a key that is absent.
@@ -365,9 +442,11 @@ impl SpaceSaving {
         self.keep_key(slot, key);
     }
 
-    /// Gives the slot of the least count to a key that is absent.
-    fn replace_least(&mut self, place: Place, hash: KeyHash, key: &[u8], weight: u64) {
+    /// Gives the slot of the least count to a key that is absent; returns whose it was, and what that key had weighed
+    /// since it was admitted.
+    fn replace_least(&mut self, place: Place, hash: KeyHash, key: &[u8], weight: u64) -> (KeyHash, u64) {
         let slot = self.front.settle(&self.counts);
+        let displaced = (self.hashes[slot], self.counts[slot] - self.errors[slot]);
         // In this order, so that the place still holds; should both have one entry, either may go.
         self.index.insert(place, hash, slot);
         self.index.remove(self.hashes[slot], slot);
@@ -375,6 +454,7 @@ impl SpaceSaving {
         self.errors[slot] = self.counts[slot];
         self.counts[slot] = self.counts[slot].saturating_add(weight);
         self.keep_key(slot, key);
+        displaced
     }
 
     #[inline]

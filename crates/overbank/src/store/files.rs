@@ -11,10 +11,11 @@
 //!    disk space comes back with the last of them.
 //! 3. A failed write or sync of a data file poisons the store: a sync that failed is never tried again.
 
-use super::format::{BLOB_HEADER_BYTES, BLOB_TAG, data_name, is_zero};
+use super::blob::{BlobReader, BlobWriter};
+use super::format::data_name;
 use super::poison::Poison;
 use super::{FileId, FileRef};
-use crate::device::block::{self, BODY_BYTES, BlockOwner, Seal};
+use crate::device::block::BlockOwner;
 use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile, ReadRequest};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::Xxh3;
 
 /// How much of a file is held in memory while it is written or read as a stream, in bytes.
-const STREAM_BYTES: usize = 64 * BLOCK_BYTES;
+pub(super) const STREAM_BYTES: usize = 64 * BLOCK_BYTES;
 
 /// The data files of a store. Clones share them; any thread may use them.
 #[derive(Clone, Debug)]
@@ -142,31 +143,22 @@ impl Files {
     /// # Cost
     /// `bytes / 4080` block writes; 256 KiB of RAM.
     pub fn write_blob(&self, bytes: &[u8]) -> Result<FileRef> {
-        let (id, file) = self.create()?;
-        let mut hash = Xxh3::new();
-        let header = (bytes.len() as u64).to_le_bytes();
-        let blocks = (BLOB_HEADER_BYTES + bytes.len()).div_ceil(BODY_BYTES);
-        let mut buffer = vec![0; STREAM_BYTES.min(blocks * BLOCK_BYTES)];
-        let mut rest = bytes;
-        let mut number = 0;
-        while number < blocks {
-            let batch = (blocks - number).min(STREAM_BYTES / BLOCK_BYTES);
-            let out = &mut buffer[..batch * BLOCK_BYTES];
-            for (i, block) in out.chunks_exact_mut(BLOCK_BYTES).enumerate() {
-                let at = if number + i == 0 { BLOB_HEADER_BYTES } else { 0 };
-                block[..at].copy_from_slice(&header[..at]);
-                let (part, after) = rest.split_at(rest.len().min(BODY_BYTES - at));
-                block[at..at + part.len()].copy_from_slice(part);
-                block[at + part.len()..BODY_BYTES].fill(0);
-                rest = after;
-                block::seal(block, self.owner(id), (number + i) as u64, Seal { tag: BLOB_TAG, sequence: 0 });
-            }
-            hash.update(out);
-            file.write((number * BLOCK_BYTES) as u64, out)?;
-            number += batch;
-        }
-        file.sync()?;
-        Ok(FileRef { id, bytes: (blocks * BLOCK_BYTES) as u64, xxh3: nonzero(hash.digest128()) })
+        self.write_blob_with(bytes.len(), |sink| sink(bytes))
+    }
+
+    /// [`Files::write_blob`] of the `total_bytes` bytes that `write` gives to its sink piece by piece.
+    ///
+    /// # Errors
+    /// What `write` returns; `InvalidOption` if it gave another number of bytes. The file is then left to the next open
+    /// for writing, as any that no commit names.
+    pub fn write_blob_with(
+        &self,
+        total_bytes: usize,
+        write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
+    ) -> Result<FileRef> {
+        let mut writer = BlobWriter::create(self, total_bytes)?;
+        write(&mut |bytes| writer.push(bytes))?;
+        writer.finish()
     }
 
     /// Reads what [`Files::write_blob`] wrote.
@@ -174,31 +166,28 @@ impl Files {
     /// # Errors
     /// `Corrupt` if a block, the length or the whole-file hash is wrong.
     pub fn read_blob(&self, file_ref: &FileRef) -> Result<Vec<u8>> {
-        let file = self.open(file_ref)?;
-        let path = &self.path(file_ref.id);
-        let mut bytes = Vec::new();
-        let mut expected = None;
-        let hash = stream(&*file, file_ref.bytes, &mut |number, block| {
-            let seal = block::check(block, self.owner(file_ref.id), number, path)?;
-            if seal.tag != BLOB_TAG {
-                let (expected, found) = (format!("{BLOB_TAG:#010x}"), format!("{:#010x}", seal.tag));
-                return Err(corrupt(path, number * BLOCK_BYTES as u64, "block tag", expected, found));
-            }
-            let mut body = &block[..BODY_BYTES];
-            if let (0, Some((header, rest))) = (number, body.split_first_chunk()) {
-                expected = Some(blob_bytes(u64::from_le_bytes(*header), file_ref.bytes, path)?);
-                body = rest;
-            }
-            let left = expected.unwrap_or(0) - bytes.len();
-            bytes.extend_from_slice(&body[..body.len().min(left)]);
-            if is_zero(&body[body.len().min(left)..]) {
-                return Ok(());
-            }
-            let (expected, found) = ("zeros".to_owned(), "other bytes".to_owned());
-            Err(corrupt(path, number * BLOCK_BYTES as u64, "padding", expected, found))
-        })?;
-        same_hash(path, file_ref, hash)?;
-        Ok(bytes)
+        self.read_blob_with(file_ref, |total_bytes, source| {
+            let mut bytes = vec![0; total_bytes];
+            source(&mut bytes)?;
+            Ok(bytes)
+        })
+    }
+
+    /// Lets `read(total_bytes, source)` fetch the bytes of a blob piece by piece. What `source` gives is from blocks whose
+    /// seals were checked; padding and whole-file hash are checked when `read` is done, and what it made is then
+    /// dropped if they are wrong.
+    ///
+    /// # Errors
+    /// As [`Files::read_blob`], and what `read` returns.
+    pub fn read_blob_with<T>(
+        &self,
+        file_ref: &FileRef,
+        read: impl FnOnce(usize, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<T>,
+    ) -> Result<T> {
+        let mut reader = BlobReader::open(self, file_ref)?;
+        let made = read(reader.left(), &mut |into| reader.pull(into))?;
+        reader.finish()?;
+        Ok(made)
     }
 
     /// This handle, recording what is created through it.
@@ -308,22 +297,11 @@ pub(super) fn same_hash(path: &Path, file_ref: &FileRef, hash: u128) -> Result<(
 }
 
 /// 0 means "written in place", so a hash that happens to be 0 becomes 1.
-fn nonzero(hash: u128) -> u128 {
+pub(super) fn nonzero(hash: u128) -> u128 {
     hash.max(1)
 }
 
-fn blob_bytes(declared: u64, file_bytes: u64, path: &Path) -> Result<usize> {
-    let blocks =
-        declared.checked_add(BLOB_HEADER_BYTES as u64).map(|bytes| bytes.div_ceil(BODY_BYTES as u64));
-    if blocks != Some(file_bytes / BLOCK_BYTES as u64) {
-        let expected = format!("as many as fill {file_bytes} bytes of blocks");
-        return Err(corrupt(path, 0, "blob bytes", expected, declared.to_string()));
-    }
-    usize::try_from(declared)
-        .map_err(|_| corrupt(path, 0, "blob bytes", "addressable".into(), declared.to_string()))
-}
-
-fn corrupt(path: &Path, at: u64, what: &'static str, expected: String, found: String) -> Error {
+pub(super) fn corrupt(path: &Path, at: u64, what: &'static str, expected: String, found: String) -> Error {
     Error::Corrupt { path: path.to_path_buf(), at, what, expected, found }
 }
 

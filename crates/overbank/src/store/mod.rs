@@ -27,6 +27,7 @@
 //! invisible, and the rename would protect nothing. A device whose cache forgets a write after a failed sync and still
 //! reads it back can show a commit in flight that a later power cut takes away; with direct I/O it cannot.
 
+mod blob;
 mod budget;
 mod catalog;
 mod commit;

@@ -62,6 +62,40 @@ fn blobs_of_every_length_come_back() {
 }
 
 #[test]
+fn a_blob_in_pieces_is_the_blob_in_one() {
+    let store = Store::create_on(Arc::new(MemoryDevice::new()), options()).unwrap();
+    let files = store.files();
+    for piece in [1, 4072, 4080, 5000, 64 * 4080, 300_000] {
+        for bytes in [0, 4072, 4073, 8152, 64 * 4080 - 8, 64 * 4080 - 7, 300_000] {
+            let blob: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
+            let whole = files.write_blob(&blob).unwrap();
+            let file = files.write_blob_with(bytes, |sink| blob.chunks(piece).try_for_each(sink)).unwrap();
+            assert_eq!(file.bytes, whole.bytes);
+            assert_eq!(files.read_blob(&file).unwrap(), blob, "{bytes} bytes by {piece}");
+            let pull = |total_bytes: usize, source: &mut dyn FnMut(&mut [u8]) -> crate::Result<()>| {
+                let mut back = vec![0; total_bytes];
+                back.chunks_mut(piece).try_for_each(source)?;
+                Ok(back)
+            };
+            assert_eq!(files.read_blob_with(&whole, pull).unwrap(), blob, "{bytes} bytes by {piece}");
+        }
+    }
+}
+
+#[test]
+fn a_blob_of_another_length_than_announced_is_refused() {
+    let store = Store::create_on(Arc::new(MemoryDevice::new()), options()).unwrap();
+    let files = store.files();
+    for announced in [9, 11] {
+        let file = files.write_blob_with(announced, |sink| sink(b"ten bytes!"));
+        assert!(matches!(file, Err(Error::InvalidOption { name: "total_bytes", .. })));
+    }
+    let file = files.write_blob(b"ten bytes!").unwrap();
+    let read = |bytes: usize| files.read_blob_with(&file, |_, source| source(&mut vec![0; bytes]));
+    assert!(read(4).is_ok() && matches!(read(11), Err(Error::Corrupt { .. })));
+}
+
+#[test]
 fn a_commit_is_what_the_next_open_finds() {
     let device = Arc::new(MemoryDevice::new());
     let store = Store::create_on(device.clone(), options()).unwrap();

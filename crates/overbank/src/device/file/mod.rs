@@ -267,7 +267,9 @@ impl Device for FileDevice {
                 }
             }
             match kind {
-                FileType::Directory if !IGNORED_DIRECTORIES.contains(&&*name) => names.push(format!("{name}/")),
+                FileType::Directory if !IGNORED_DIRECTORIES.contains(&&*name) => {
+                    names.push(format!("{name}/"))
+                }
                 FileType::Directory => {}
                 _ if name == lock::LOCK_NAME => {}
                 _ => names.push(name),

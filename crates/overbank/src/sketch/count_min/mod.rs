@@ -34,9 +34,17 @@ pub use cell::Cell;
 pub use layout::Layout;
 
 use super::CountBounds;
-use super::format::{self, Decoder, Encoder};
+use super::format::{self, Decoder, Encoder, HEADER_BYTES, corrupt};
 use super::hash_id::{HashId, require_equal};
+use super::stream::{self, Reader};
 use crate::{Error, KeyHash, Result};
+
+/// Where the saturation flag is in the payload, and where the cells begin.
+const SATURATED_AT: usize = size_of::<u64>() + 3 * size_of::<u32>();
+const SHAPE_BYTES: usize = SATURATED_AT + 4;
+const _: () = assert!(SHAPE_BYTES == 24);
+/// Cells that are written or read at a time.
+const PIECE_CELLS: usize = 4096;
 
 /// Estimates how often each key occurred, in cells of `u32` or `u64`.
 ///
@@ -56,6 +64,20 @@ pub struct CountMin<C: Cell> {
     hash_id: HashId,
     saturated: bool,
     cells: Vec<C>,
+}
+
+/// Calls `$call::<C, D>` with the depth as a constant: the constants of the rows are then folded away.
+macro_rules! with_depth {
+    ($depth:expr, $call:ident $arguments:tt) => {
+        with_depth!(@ $depth, $call $arguments, 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    (@ $depth:expr, $call:ident $arguments:tt, $($d:literal)*) => {
+        match $depth {
+            $($d => with_depth!(@call $call, $d, $arguments),)*
+            _ => with_depth!(@call $call, 16, $arguments),
+        }
+    };
+    (@call $call:ident, $d:literal, ($($argument:expr),*)) => { $call::<C, $d>($($argument),*) };
 }
 
 impl<C: Cell> CountMin<C> {
@@ -194,17 +216,35 @@ impl<C: Cell> CountMin<C> {
     /// The sketch as bytes: header, pages u64, columns u32, depth u32, cell size u32, saturated u8, 3 zeros,
     /// cells.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut cells = Vec::with_capacity(self.cells.len() * C::BYTES);
-        self.cells.iter().for_each(|cell| cell.put(&mut cells));
-        let mut encoder = Encoder::new(format::COUNT_MIN, Some(self.hash_id), 24 + cells.len());
-        encoder.u64(self.layout.pages());
-        encoder.u32(self.layout.columns());
-        encoder.u32(self.layout.depth());
-        encoder.u32(C::BYTES as u32);
-        encoder.u8(self.saturated.into());
-        encoder.raw(&[0; 3]);
-        encoder.raw(&cells);
-        encoder.seal()
+        stream::collect(self.encoded_bytes(), |sink| self.write_to(sink))
+    }
+
+    /// How many bytes [`to_bytes`](Self::to_bytes) has.
+    pub fn encoded_bytes(&self) -> usize {
+        HEADER_BYTES + SHAPE_BYTES + self.cells.len() * C::BYTES
+    }
+
+    /// Writes the bytes of [`to_bytes`](Self::to_bytes) piece by piece, without a second copy of the sketch.
+    ///
+    /// # Errors
+    /// Those of `sink`.
+    pub fn write_to(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let pieces = 1 + self.cells.len().div_ceil(PIECE_CELLS);
+        let put = |piece: usize, encoder: &mut Encoder| match piece.checked_sub(1) {
+            None => {
+                encoder.u64(self.layout.pages());
+                encoder.u32(self.layout.columns());
+                encoder.u32(self.layout.depth());
+                encoder.u32(C::BYTES as u32);
+                encoder.u8(self.saturated.into());
+                encoder.raw(&[0; 3]);
+            }
+            Some(piece) => {
+                let cells = self.cells.iter().skip(piece * PIECE_CELLS).take(PIECE_CELLS);
+                cells.for_each(|cell| cell.put(encoder.bytes_mut()));
+            }
+        };
+        stream::write(format::COUNT_MIN, Some(self.hash_id), pieces, &put, sink)
     }
 
     /// The sketch back from its bytes, which may come from anywhere.
@@ -213,19 +253,40 @@ impl<C: Cell> CountMin<C> {
     /// [`Error::Corrupt`], [`Error::UnsupportedVersion`], or [`Error::Incompatible`] for another structure's
     /// bytes or another cell size.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut decoder = Decoder::open(bytes, format::COUNT_MIN)?;
-        let hash_id = decoder.hash_id()?;
-        let (pages, columns, depth) = (decoder.u64()?, decoder.u32()?, decoder.u32()?);
-        require_equal("the size of a cell", C::BYTES as u32, decoder.u32()?)?;
-        let saturated = decoder.u8()?;
-        decoder.zeros(3)?;
+        Decoder::open(bytes, format::COUNT_MIN)?;
+        Self::read_from(bytes.len(), &mut stream::source_of(bytes))
+    }
+
+    /// The sketch back from `total_bytes` bytes that `source` gives in order, without a second copy of it.
+    ///
+    /// # Errors
+    /// Those of `source`, and those of [`from_bytes`](Self::from_bytes). Memory is allocated only after the shape was
+    /// found to fit `total_bytes`. The checksum is compared last, so damaged bytes may be another error than a wrong one.
+    pub fn read_from(total_bytes: usize, source: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<Self> {
+        let mut reader = Reader::open(total_bytes, source, format::COUNT_MIN)?;
+        let cell_bytes = reader.left().saturating_sub(SHAPE_BYTES);
+        let mut shape = reader.piece(SHAPE_BYTES)?;
+        let hash_id = shape.hash_id()?;
+        let (pages, columns, depth) = (shape.u64()?, shape.u32()?, shape.u32()?);
+        require_equal("the size of a cell", C::BYTES as u32, shape.u32()?)?;
+        let saturated = shape.u8()?;
+        shape.zeros(3)?;
         let layout = Layout::with_shape(pages, columns, depth);
-        let layout = layout.map_err(|why| decoder.impossible("the shape", "a valid one", why))?;
-        decoder.require_left(layout.cells_checked().and_then(|cells| cells.checked_mul(C::BYTES)))?;
-        let cells: Vec<C> = decoder.raw(decoder.left())?.chunks_exact(C::BYTES).map(C::get).collect();
+        let layout = layout.map_err(|why| shape.impossible("the shape", "a valid one", why))?;
+        if layout.cells_checked().and_then(|cells| cells.checked_mul(C::BYTES)) != Some(cell_bytes) {
+            let expected = format!("one of {cell_bytes} bytes of cells");
+            return Err(shape.impossible("the shape", expected, format!("{layout:?}")));
+        }
+        let mut cells: Vec<C> = Vec::with_capacity(layout.cells());
+        while reader.left() > 0 {
+            let mut piece = reader.piece(reader.left().min(PIECE_CELLS * C::BYTES))?;
+            cells.extend(piece.raw(piece.left())?.chunks_exact(C::BYTES).map(C::get));
+        }
+        reader.finish()?;
         let expected = cells.contains(&C::MAX);
         if saturated != u8::from(expected) {
-            return Err(decoder.impossible("the saturation flag", u8::from(expected), saturated));
+            let at = HEADER_BYTES + SATURATED_AT;
+            return Err(corrupt(at, "the saturation flag", u8::from(expected), saturated));
         }
         Ok(Self { layout, hash_id, saturated: expected, cells })
     }
@@ -298,6 +359,15 @@ impl<C: Cell> CountMinShard<'_, C> {
         self.saturated |= add(self.cells, &self.layout, self.first_page, hash, weight);
     }
 
+    /// Adds the weight of each (hash, weight) to its key: for callers whose keys of this range lie among others.
+    ///
+    /// # Panics
+    /// If a key is not of this range.
+    pub fn update_rows(&mut self, rows: impl Iterator<Item = (KeyHash, u64)>) {
+        let (layout, first_page) = (&self.layout, self.first_page);
+        self.saturated |= with_depth!(layout.depth(), add_rows(self.cells, layout, first_page, rows));
+    }
+
     /// As [`CountMin::update_batch`], for keys of this shard's range.
     ///
     /// # Panics
@@ -305,20 +375,6 @@ impl<C: Cell> CountMinShard<'_, C> {
     pub fn update_batch(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) {
         self.saturated |= add_batch(self.cells, &self.layout, self.first_page, hashes, weights);
     }
-}
-
-/// Calls `$call::<C, D>` with the depth as a constant: the constants of the rows are then folded away.
-macro_rules! with_depth {
-    ($depth:expr, $call:ident $arguments:tt) => {
-        with_depth!(@ $depth, $call $arguments, 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
-    };
-    (@ $depth:expr, $call:ident $arguments:tt, $($d:literal)*) => {
-        match $depth {
-            $($d => with_depth!(@call $call, $d, $arguments),)*
-            _ => with_depth!(@call $call, 16, $arguments),
-        }
-    };
-    (@call $call:ident, $d:literal, ($($argument:expr),*)) => { $call::<C, $d>($($argument),*) };
 }
 
 #[inline]
@@ -349,15 +405,22 @@ fn add_keys<C: Cell, const D: usize>(
     hashes: &[KeyHash],
     weights: Option<&[u64]>,
 ) -> bool {
-    let mut saturated = false;
+    let hashes = hashes.iter().copied();
     match weights {
-        None => hashes.iter().for_each(|&hash| {
-            saturated |= add_key::<C, D>(cells, layout, first_page, hash, 1);
-        }),
-        Some(weights) => hashes.iter().zip(weights).for_each(|(&hash, &weight)| {
-            saturated |= add_key::<C, D>(cells, layout, first_page, hash, weight);
-        }),
+        None => add_rows::<C, D>(cells, layout, first_page, hashes.map(|hash| (hash, 1))),
+        Some(weights) => add_rows::<C, D>(cells, layout, first_page, hashes.zip(weights.iter().copied())),
     }
+}
+
+#[inline]
+fn add_rows<C: Cell, const D: usize>(
+    cells: &mut [C],
+    layout: &Layout,
+    first_page: usize,
+    rows: impl Iterator<Item = (KeyHash, u64)>,
+) -> bool {
+    let mut saturated = false;
+    rows.for_each(|(hash, weight)| saturated |= add_key::<C, D>(cells, layout, first_page, hash, weight));
     saturated
 }
 
@@ -374,8 +437,8 @@ fn add_key<C: Cell, const D: usize>(
     let columns = layout.columns() as usize;
     let places = keyhash::columns::<D>(hash.fold(), u64::from(layout.columns()));
     let mut most = C::ZERO;
-    for row in 0..D {
-        let cell = &mut page[row * columns + places[row] as usize];
+    for (row, &place) in places.iter().enumerate() {
+        let cell = &mut page[row * columns + place as usize];
         *cell = cell.plus(weight);
         most = most.max(*cell);
     }
@@ -386,8 +449,8 @@ fn add_key<C: Cell, const D: usize>(
 fn least_rows<C: Cell, const D: usize>(page: &[C], columns: u32, fold: u64) -> u64 {
     let places = keyhash::columns::<D>(fold, u64::from(columns));
     let mut least = C::MAX;
-    for row in 0..D {
-        least = least.min(page[row * columns as usize + places[row] as usize]);
+    for (row, &place) in places.iter().enumerate() {
+        least = least.min(page[row * columns as usize + place as usize]);
     }
     least.count()
 }

@@ -111,6 +111,22 @@ proptest! {
     }
 
     #[test]
+    fn a_stream_has_the_same_bytes_and_no_damage_is_read(first in updates(), capacity in 1usize..20, cut: prop::sample::Index, bit in 0u32..8) {
+        let sketch = fill(capacity, &first);
+        let mut bytes = Vec::new();
+        sketch.write_to(&mut |piece| { bytes.extend_from_slice(piece); Ok(()) }).unwrap();
+        prop_assert_eq!(bytes.len(), sketch.encoded_bytes());
+        let read = SpaceSaving::read_from(bytes.len(), &mut stream::source_of(&bytes)).unwrap();
+        prop_assert_eq!(read.to_bytes(), &bytes[..]);
+
+        let at = cut.index(bytes.len());
+        prop_assert!(SpaceSaving::read_from(at, &mut stream::source_of(&bytes[..at])).is_err());
+        prop_assert!(SpaceSaving::read_from(bytes.len(), &mut stream::source_of(&bytes[..at])).is_err());
+        bytes[at] ^= 1 << bit;
+        prop_assert!(SpaceSaving::read_from(bytes.len(), &mut stream::source_of(&bytes)).is_err());
+    }
+
+    #[test]
     fn forged_bytes_do_not_panic(first in updates(), at in 0usize..24 + 3 * 39, value: u8) {
         let bytes = fill(3, &first).to_bytes();
         if let Ok(mut forged) = SpaceSaving::from_bytes(&format::forge(&bytes, at, value)) {
