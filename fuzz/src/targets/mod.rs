@@ -2,24 +2,34 @@
 
 use crate::Target;
 
+pub mod block_codecs;
 pub mod count_min;
 pub mod ddsketch;
+pub mod elias_fano;
 pub mod hyperloglog;
+pub mod ingest;
 pub mod memory_device;
 pub mod planted;
+pub mod profile_state;
 pub mod radix_sort;
 pub mod sealed_block;
 pub mod space_saving;
+pub mod store_image;
 
 /// Every target but [`planted`], which exists to crash.
 pub const ALL: &[&Target] = &[
+    &block_codecs::TARGET,
     &count_min::TARGET,
     &ddsketch::TARGET,
+    &elias_fano::TARGET,
     &hyperloglog::TARGET,
+    &ingest::TARGET,
     &memory_device::TARGET,
+    &profile_state::TARGET,
     &radix_sort::TARGET,
     &sealed_block::TARGET,
     &space_saving::TARGET,
+    &store_image::TARGET,
 ];
 
 /// The decoders of sketches.

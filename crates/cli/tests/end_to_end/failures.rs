@@ -54,7 +54,7 @@ fn inputs_that_cannot_be_read_are_named() {
     let present = file(place.path(), "present", "a\n");
     overbank("profile").with(&present).with(&missing).run().fails_naming(&["cannot open", "missing.txt"]);
     let secret = file(place.path(), "secret", "a\n");
-    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o000)).unwrap();
     if std::fs::File::open(&secret).is_err() {
         overbank("profile").with(&secret).run().fails_naming(&["cannot open", "secret", "ermission denied"]);
     }

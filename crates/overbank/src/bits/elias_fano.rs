@@ -159,6 +159,13 @@ impl EliasFano {
         if found != len {
             return Err(corrupt(HEADER_BYTES, "the number of Elias-Fano values", len, found));
         }
+        // A one behind this place is a high part above that of `max`, and might be shifted out of 64 bits unseen.
+        let last_one = high.iter().rposition(|word| *word != 0);
+        let end = last_one.map_or(0, |at| at as u128 * 64 + u128::from(64 - high[at].leading_zeros()));
+        if end >= high_bits(len, max).max(1) {
+            let expected = format!("below {}", high_bits(len, max));
+            return Err(corrupt(HEADER_BYTES, "the end of the Elias-Fano high parts", expected, end));
+        }
         let low = PackedArray::from_bytes(low_bits, len as usize, low)?;
         // Samples of a sequence that is not ours would be wrong but harmless; the order is checked before
         // anyone sees it.
@@ -374,6 +381,14 @@ mod tests {
             values.sort_unstable();
             values
         })
+    }
+
+    #[test]
+    fn a_high_part_that_64_bits_cannot_hold_is_corrupt() {
+        let mut bytes = EliasFano::from_sorted(&[u64::MAX]).to_bytes();
+        assert_eq!(bytes[16..24], 0b10u64.to_le_bytes());
+        bytes[16..24].copy_from_slice(&0x1000u64.to_le_bytes());
+        assert!(EliasFano::from_bytes(&bytes).is_err());
     }
 
     fn damaged(mut bytes: Vec<u8>, flips: &[(prop::sample::Index, u8)]) -> Vec<u8> {

@@ -1,0 +1,132 @@
+//! Readers of text: any bytes, plain or compressed, are rows or counted as skipped, the same for any size of chunk.
+
+use crate::{Target, Verdict};
+use keyhash::{HashKind, KeyHash, KeyHasher, Seed};
+use overbank_ingest::{Batch, Delimiter, Error, Format, Options, Parser, Reader};
+use std::cell::RefCell;
+use std::io::Write;
+use tempfile::NamedTempFile;
+
+/// The target. Input: which format, then the bytes of the file.
+pub const TARGET: Target = Target { name: "ingest", seeds, run };
+
+/// The longest record, in bytes; both sizes of chunk are below it, so that they skip the same records.
+const RECORD_BYTES_MAX: usize = 300;
+const CHUNK_BYTES: [usize; 2] = [16, 256];
+/// Decompressed bytes after which an input is left: a bomb of 64 KiB holds 64 MB.
+const TEXT_BYTES_MAX: u64 = 1 << 20;
+
+fn seeds() -> Vec<Vec<u8>> {
+    let lines = "one\ntwo\r\n\nthree";
+    let fields = "a 1 2.5\nb\t2 -3\n  c 3 1e9\n";
+    let csv = "name,hits,ms\n\"a, \"\"b\"\"\nc\",1,2\nd,2,3.5\n";
+    let json = "{\"name\": \"a\\u0041\\n\", \"hits\": 1, \"ms\": 2.5, \"x\": [1, {\"y\": null}]}\n\n{\"hits\":2,\"name\":3,\"ms\":0}\n";
+    let mut seeds = Vec::new();
+    for (format, text) in [(0, lines), (1, fields), (2, csv), (3, csv), (4, json)] {
+        for packed in
+            [text.as_bytes().to_vec(), gzip(text), zstd::encode_all(text.as_bytes(), 1).expect("memory")]
+        {
+            seeds.push([&[format], &packed[..]].concat());
+        }
+    }
+    seeds
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+/// What a pass over an input yields.
+#[derive(Debug, Default, PartialEq)]
+struct Yield {
+    hashes: Vec<KeyHash>,
+    weights: Vec<u64>,
+    values: Vec<u64>,
+    skipped: u64,
+    bytes: u64,
+}
+
+fn run(data: &[u8]) -> Verdict {
+    thread_local! {
+        static FILE: RefCell<Option<NamedTempFile>> = const { RefCell::new(None) };
+    }
+    let Some((&format, bytes)) = data.split_first() else { return Verdict::Refused };
+    FILE.with_borrow_mut(|file| {
+        let file = file.get_or_insert_with(file_in_ram);
+        std::fs::write(file.path(), bytes).expect("the file is ours");
+        let [small, large] = CHUNK_BYTES.map(|chunk_bytes| read(&options(format, chunk_bytes, file)));
+        match (small, large) {
+            (Ok(small), Ok(large)) => {
+                if small.bytes <= TEXT_BYTES_MAX && large.bytes <= TEXT_BYTES_MAX {
+                    assert_eq!(small, large, "the size of a chunk changes the answer");
+                }
+                Verdict::Accepted
+            }
+            (Err(small), Err(large)) => {
+                assert_eq!(
+                    std::mem::discriminant(&small),
+                    std::mem::discriminant(&large),
+                    "{small} and {large}"
+                );
+                Verdict::Refused
+            }
+            (small, large) => panic!("one size of chunk fails alone: {small:?} and {large:?}"),
+        }
+    })
+}
+
+/// In RAM where there is such a place: a disk's journal takes longer than a pass over the file.
+fn file_in_ram() -> NamedTempFile {
+    NamedTempFile::new_in("/dev/shm").or_else(|_| NamedTempFile::new()).expect("a temporary file")
+}
+
+fn options(format: u8, chunk_bytes: usize, file: &NamedTempFile) -> Options {
+    let mut options = Options::new([file.path()]);
+    (options.chunk_bytes, options.record_bytes_max) = (chunk_bytes, RECORD_BYTES_MAX);
+    options.zstd_window_bytes_max = 1 << 20;
+    let fields: &[&str] = match format % 5 {
+        0 => &[],
+        1 | 3 => &["1", "2", "3"],
+        _ => &["name", "hits", "ms"],
+    };
+    options.format = match format % 5 {
+        0 => Format::Lines,
+        1 => Format::Delimited(Delimiter::Whitespace),
+        2 => Format::Csv { delimiter: b',', header: true },
+        3 => Format::Csv { delimiter: b',', header: false },
+        _ => Format::JsonLines,
+    };
+    if let [key, weight, value] = fields {
+        options.keys = vec![(*key).to_owned()];
+        (options.weight, options.value) = (Some((*weight).to_owned()), Some((*value).to_owned()));
+    }
+    options
+}
+
+fn read(options: &Options) -> Result<Yield, Error> {
+    let mut reader = Reader::open(options.clone())?;
+    let parser = Parser::new(options, KeyHasher::new(HashKind::Xxh3, Seed(1)));
+    let mut batch = Batch::new();
+    let mut all = Yield::default();
+    while let Some(chunk) = reader.next_chunk()? {
+        assert!(
+            chunk.text().len() <= RECORD_BYTES_MAX.max(options.chunk_bytes),
+            "{} bytes",
+            chunk.text().len()
+        );
+        parser.parse(chunk, &mut batch)?;
+        assert_eq!(batch.hashes().len(), batch.rows());
+        assert_eq!(batch.keys().map(<[u8]>::len).sum::<usize>() as u64, batch.key_bytes());
+        all.hashes.extend(batch.hashes());
+        all.weights.extend(batch.weights().into_iter().flatten());
+        all.values.extend(batch.values().into_iter().flatten().map(|value| value.to_bits()));
+        all.skipped += batch.skipped();
+        all.bytes += batch.bytes();
+        if all.bytes > TEXT_BYTES_MAX {
+            break;
+        }
+    }
+    Ok(all)
+}
