@@ -23,6 +23,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// The ring's submission entries, and so the most reads in flight of one batch.
 const DEPTH_MAX: usize = 256;
+/// Completions come in bursts as long as the queue. Reads queued while one is worked off are submitted in groups of this
+/// many, so that the device starts on the first before the last is ready: fio reads 71-74 k blocks a second at depth 32
+/// when it submits one by one, and 60-67 k when it submits a burst at once (ext4 on a virtual disk).
+const SUBMIT_EVERY: usize = 4;
 /// A ring keeps its slab for the next batch up to this size: 128 reads of 32 KiB.
 const SLAB_KEPT_BYTES: usize = 4 << 20;
 /// Rings kept for the next batches. Threads beyond that make and drop a ring a batch.
@@ -100,41 +104,34 @@ impl RingPool {
         // that the kernel is filling.
         let slab = lease.slab_pointer();
         let mut slots = vec![Slot::default(); depth];
-        let mut free: Vec<usize> = (0..depth).rev().collect();
-        let mut again: Vec<usize> = Vec::new();
+        // Queues what is left of a slot's read.
+        let push = |lease: &mut Lease<'_>, slot: usize, Slot { request, filled }: Slot| {
+            let request = requests[request];
+            // SAFETY: `slot < depth` and `filled <= request.bytes <= longest`, so the place is inside the slab of
+            // at least `depth * longest` bytes.
+            let place = unsafe { slab.add(slot * longest + filled) };
+            let rest = request.bytes - filled as u32;
+            let entry = opcode::Read::new(fd, place, rest)
+                .offset(request.offset.saturating_add(filled as u64))
+                .build()
+                .user_data(slot as u64);
+            // SAFETY: the `rest` bytes at `place` stay inside the slot by the line above, live until the lease has
+            // reaped the read (invariant 2), and nothing else touches them till then (invariant 1). The
+            // descriptor is open as long as `file` is borrowed, which outlives the lease.
+            unsafe { lease.push(&entry) };
+        };
         let mut completed: Vec<(usize, i32)> = Vec::with_capacity(depth);
-        let mut next = 0;
+        let mut next = depth;
         let mut failure: Option<Error> = None;
-        loop {
-            while next < requests.len() && failure.is_none() {
-                let Some(slot) = free.pop() else { break };
-                slots[slot] = Slot { request: next, filled: 0 };
-                again.push(slot);
-                next += 1;
-            }
-            for slot in again.drain(..) {
-                let Slot { request, filled } = slots[slot];
-                let request = requests[request];
-                // SAFETY: `slot < depth` and `filled <= request.bytes <= longest`, so the place is inside the slab of
-                // at least `depth * longest` bytes.
-                let place = unsafe { slab.add(slot * longest + filled) };
-                let rest = request.bytes - filled as u32;
-                let entry = opcode::Read::new(fd, place, rest)
-                    .offset(request.offset.saturating_add(filled as u64))
-                    .build()
-                    .user_data(slot as u64);
-                // SAFETY: the `rest` bytes at `place` stay inside the slot by the line above, live until the lease has
-                // reaped the read (invariant 2), and nothing else touches them till then (invariant 1). The
-                // descriptor is open as long as `file` is borrowed, which outlives the lease.
-                unsafe { lease.push(&entry) };
-            }
-            if lease.in_flight == 0 {
-                return failure.map_or(Ok(()), Err);
-            }
-            if let Err(source) = lease.wait_for_one() {
-                return Err(Error::Io { op: "wait for reads of", path: file.path.clone(), source });
-            }
+        for (slot, state) in slots.iter_mut().enumerate() {
+            *state = Slot { request: slot, filled: 0 };
+            push(&mut lease, slot, *state);
+        }
+        while lease.in_flight > 0 {
+            let failed = |source| Error::Io { op: "wait for reads of", path: file.path.clone(), source };
+            lease.wait_for_one().map_err(failed)?;
             lease.reap(|slot, outcome| completed.push((slot, outcome)));
+            let mut queued = 0;
             for (slot, outcome) in completed.drain(..) {
                 if failure.is_some() {
                     continue;
@@ -146,7 +143,7 @@ impl RingPool {
                     Ok(read) => file.progress(read),
                     Err(_) => match Errno::from_raw_os_error(-outcome) {
                         Errno::INTR | Errno::AGAIN => {
-                            again.push(slot);
+                            push(&mut lease, slot, slots[slot]);
                             continue;
                         }
                         errno => {
@@ -156,22 +153,30 @@ impl RingPool {
                     },
                 };
                 slots[slot].filled += advance;
-                if slots[slot].filled == bytes {
-                    // SAFETY: the slot lies inside the slab, was zeroed when the slab was made, and its read was
-                    // reaped, so until it is pushed again only this slice refers to it.
-                    let content = unsafe { std::slice::from_raw_parts(slab.add(slot * longest), bytes) };
-                    failure = done(slots[slot].request, content).err();
-                    free.push(slot);
-                } else if advance == 0 {
-                    failure = Some(file.past_end(request.offset, bytes));
-                } else {
-                    again.push(slot);
+                if slots[slot].filled < bytes {
+                    if advance == 0 {
+                        failure = Some(file.past_end(request.offset, bytes));
+                    } else {
+                        push(&mut lease, slot, slots[slot]);
+                    }
+                    continue;
+                }
+                // SAFETY: the slot lies inside the slab, was zeroed when the slab was made, and its read was
+                // reaped, so until it is pushed again only this slice refers to it.
+                let content = unsafe { std::slice::from_raw_parts(slab.add(slot * longest), bytes) };
+                failure = done(slots[slot].request, content).err();
+                if failure.is_none() && next < requests.len() {
+                    slots[slot] = Slot { request: next, filled: 0 };
+                    push(&mut lease, slot, slots[slot]);
+                    next += 1;
+                    queued += 1;
+                    if queued % SUBMIT_EVERY == 0 {
+                        lease.submit().map_err(failed)?;
+                    }
                 }
             }
-            if failure.is_some() {
-                again.clear();
-            }
         }
+        failure.map_or(Ok(()), Err)
     }
 
     fn lease(&self, file: &Opened, slab_bytes: usize) -> Result<Lease<'_>> {
@@ -212,6 +217,17 @@ impl Lease<'_> {
         let pushed = unsafe { self.ring().uring.submission().push(entry) };
         pushed.expect("no more reads are in flight than the queue has entries");
         self.in_flight += 1;
+    }
+
+    /// Submits what was pushed; what the kernel does not take now goes with the next wait.
+    fn submit(&mut self) -> std::io::Result<()> {
+        match self.ring().uring.submit() {
+            Ok(_) => Ok(()),
+            Err(e) => match Errno::from_io_error(&e) {
+                Some(Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
+                _ => Err(e),
+            },
+        }
     }
 
     /// Submits what was pushed, and waits until something has completed.
