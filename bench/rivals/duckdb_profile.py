@@ -19,7 +19,7 @@ def main(path):
                       delim = '\x01', quote = '', escape = '', new_line = '\\n', max_line_size = 16777216,
                       ignore_errors = true)
         """
-    ).fetchone()
+    ).fetchall()[0]
     print(f"duckdb {duckdb.__version__}")
     print(f"rows {rows}\ndistinct {distinct}")
     for key in top:

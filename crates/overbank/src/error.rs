@@ -76,7 +76,7 @@ pub enum Error {
     },
 
     /// No such summary, or no such file.
-    #[error("there is no {what} named {name:?}")]
+    #[error("there is no {what} named {name:?}; check the name")]
     NotFound {
         /// What kind of thing was looked for.
         what: &'static str,

@@ -59,6 +59,8 @@ const COUNT_DEPTH: u32 = 4;
 const TALLIED_LENGTHS: usize = 1024;
 /// How many displaced keys are counted as one batch, so that their cache misses overlap.
 const DISPLACED_MAX: usize = 256;
+/// How many rows are looked up among the heavy keys together, for the same reason.
+const FETCHED: usize = 16;
 /// Two standard errors: the truth lies outside for about 1 stream in 20.
 const SIGMAS: f64 = 2.0;
 /// The confidence of a count's lower bound.
@@ -195,8 +197,7 @@ impl Profile {
             distinct,
             counts,
             heavy,
-            displaced: Vec::with_capacity(DISPLACED_MAX),
-            held: Vec::with_capacity(DISPLACED_MAX),
+            displaced: Vec::with_capacity(DISPLACED_MAX + FETCHED),
         });
         let shards = shards.collect();
         let outcome =
@@ -309,16 +310,13 @@ struct Shard<'a, 'b> {
     distinct: HyperLogLogShard<'a>,
     counts: &'b mut CountMinShard<'a, u32>,
     heavy: &'b mut SpaceSaving,
-    /// Keys on their way from the heavy ones to the pages, with what they weigh, side by side.
-    displaced: Vec<KeyHash>,
-    held: Vec<u64>,
+    /// Keys on their way from the heavy ones to the pages, with what they weigh.
+    displaced: Vec<(KeyHash, u64)>,
 }
 
 impl Shard<'_, '_> {
     fn count_displaced(&mut self) {
-        self.counts.update_batch(&self.displaced, Some(&self.held));
-        self.displaced.clear();
-        self.held.clear();
+        self.counts.update_rows(self.displaced.drain(..));
     }
 }
 
@@ -341,21 +339,23 @@ impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
 
     fn apply(&self, shard: &mut Shard<'a, 'b>, rows: &P::Rows, group: Group<'_>) {
         let weights = rows.weights();
-        for (&row, &hash) in group.rows.iter().zip(group.hashes) {
-            let row = row as usize;
-            let weight = weights.map_or(1, |weights| weights[row]);
-            match shard.heavy.admit(hash, weight, || rows.key(row)) {
-                // It was seen by the registers when it was admitted.
-                Admission::Present => {}
-                Admission::New | Admission::Absent => shard.distinct.update(hash),
-                Admission::Displaced { hash: displaced, held } => {
-                    shard.distinct.update(hash);
-                    shard.displaced.push(displaced);
-                    shard.held.push(held);
-                    if shard.displaced.len() == DISPLACED_MAX {
-                        shard.count_displaced();
+        for (listed, hashes) in group.rows.chunks(FETCHED).zip(group.hashes.chunks(FETCHED)) {
+            shard.heavy.fetch(hashes);
+            for (&row, &hash) in listed.iter().zip(hashes) {
+                let row = row as usize;
+                let weight = weights.map_or(1, |weights| weights[row]);
+                match shard.heavy.admit(hash, weight, || rows.key(row)) {
+                    // It was seen by the registers when it was admitted.
+                    Admission::Present => {}
+                    Admission::New | Admission::Absent => shard.distinct.update(hash),
+                    Admission::Displaced { hash: displaced, held } => {
+                        shard.distinct.update(hash);
+                        shard.displaced.push((displaced, held));
                     }
                 }
+            }
+            if shard.displaced.len() >= DISPLACED_MAX {
+                shard.count_displaced();
             }
         }
         shard.count_displaced();

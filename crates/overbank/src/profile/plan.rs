@@ -21,11 +21,8 @@ pub const SHARDS: usize = 1 << LG_SHARDS;
 
 /// The least budget: below it, a chunk for each of two threads no longer fits beside useful sketches.
 pub const MEMORY_BYTES_MIN: u64 = 8 << 20;
-/// What a row costs on its way beside its text: hash 16, key span 8, group entry 4, weight 8, value 8, rounded up for
-/// vectors that grow by doubling.
+/// What a row costs on its way beside its text: hash 16, key span 8, group entry 20, weight 8, value 8, rounded up.
 const ROW_BYTES: u64 = 64;
-/// The text of a row that the plan reckons with. Chunks of shorter rows are cut by their number.
-const ROW_TEXT_BYTES: u64 = 8;
 
 /// Heavy keys are kept whole up to this many bytes: longer than most words, host names and query strings.
 const KEY_BYTES_MAX: usize = 128;
@@ -69,17 +66,20 @@ impl Plan {
         })
     }
 
-    /// How large a chunk of input may be when `threads` work at once: each holds one chunk, its rows, and its successor
-    /// is being cut.
+    /// How large a chunk of input may be when `threads` work at once: each holds one chunk and its rows, and a successor is
+    /// being cut. The larger the chunk, the more rows a shard sees while it is in the cache.
     pub fn chunk_bytes(&self, threads: usize) -> usize {
-        let row_share = 1 + ROW_BYTES / ROW_TEXT_BYTES;
-        let per_thread = self.memory_bytes / 4 / (threads as u64 + 1);
-        (per_thread / row_share).clamp(64 << 10, 2 << 20) as usize
+        (self.on_the_way(threads) / 4).clamp(64 << 10, 2 << 20) as usize
     }
 
-    /// How many rows a chunk may have.
+    /// How many rows a chunk may have, so that short ones keep the budget too.
     pub fn chunk_rows(&self, threads: usize) -> usize {
-        self.chunk_bytes(threads) / ROW_TEXT_BYTES as usize
+        (self.on_the_way(threads) / 2 / ROW_BYTES).max(1 << 10) as usize
+    }
+
+    /// Bytes for one chunk, its rows, and slack.
+    fn on_the_way(&self, threads: usize) -> u64 {
+        self.memory_bytes / 4 / (threads as u64 + 1)
     }
 
     /// The longest row: a longer one is skipped and counted.

@@ -260,8 +260,9 @@ fn the_plan_stays_inside_its_budget() {
             assert!(profile.allocated_bytes() as u64 <= memory_bytes * 3 / 4);
         }
         for threads in [1, 2, 16] {
-            let on_the_way = (threads as u64 + 1) * plan.chunk_bytes(threads) as u64 * 9;
-            assert!(on_the_way <= memory_bytes / 4 || plan.chunk_bytes(threads) == 64 << 10);
+            let chunk = plan.chunk_bytes(threads) + plan.chunk_rows(threads) * 60;
+            let least = (64 << 10) + (60 << 10);
+            assert!((threads as u64 + 1) * chunk as u64 <= memory_bytes / 4 || chunk <= 2 * least);
         }
     }
     assert!(matches!(Plan::for_memory(MEMORY_BYTES_MIN - 1), Err(crate::Error::InvalidOption { .. })));

@@ -206,6 +206,10 @@ impl FileDevice {
         match errors::retry(|| rustix::fs::mkdir(path, Mode::from_raw_mode(0o755))) {
             Ok(()) => sync_parent(path)?,
             Err(rustix::io::Errno::EXIST) => {}
+            Err(rustix::io::Errno::NOENT) => {
+                let parent = path.parent().unwrap_or(path).to_string_lossy().into_owned();
+                return Err(Error::NotFound { what: "directory", name: parent });
+            }
             Err(e) => return Err(errors::classify("create", path, 0, e)),
         }
         Self::open(path, options)

@@ -412,19 +412,36 @@ fn add_keys<C: Cell, const D: usize>(
     }
 }
 
-#[inline]
+/// How many keys' cells are fetched together: about as many cache misses as a core keeps in flight.
+const TOGETHER: usize = 16;
+
 fn add_rows<C: Cell, const D: usize>(
     cells: &mut [C],
     layout: &Layout,
     first_page: usize,
-    rows: impl Iterator<Item = (KeyHash, u64)>,
+    mut rows: impl Iterator<Item = (KeyHash, u64)>,
 ) -> bool {
     let mut saturated = false;
-    rows.for_each(|(hash, weight)| saturated |= add_key::<C, D>(cells, layout, first_page, hash, weight));
-    saturated
+    let mut keys = [([0usize; D], 0u64); TOGETHER];
+    loop {
+        let mut count = 0;
+        let mut fetched = C::ZERO;
+        for (key, (hash, weight)) in keys.iter_mut().zip(&mut rows) {
+            *key = (places::<D>(layout, first_page, hash), weight);
+            // The loads of different keys depend on nothing, so their misses overlap; the adds would wait one by one.
+            fetched = key.0.iter().fold(fetched, |fetched, &place| fetched.max(cells[place]));
+            count += 1;
+        }
+        std::hint::black_box(fetched);
+        for (places, weight) in &keys[..count] {
+            saturated |= add_at(cells, places, *weight);
+        }
+        if count < TOGETHER {
+            return saturated;
+        }
+    }
 }
 
-#[inline]
 fn add_key<C: Cell, const D: usize>(
     cells: &mut [C],
     layout: &Layout,
@@ -432,13 +449,28 @@ fn add_key<C: Cell, const D: usize>(
     hash: KeyHash,
     weight: u64,
 ) -> bool {
+    add_at(cells, &places::<D>(layout, first_page, hash), weight)
+}
+
+/// Where a key's cells are, row by row.
+#[inline(always)]
+fn places<const D: usize>(layout: &Layout, first_page: usize, hash: KeyHash) -> [usize; D] {
     let base = layout.page_of(hash).wrapping_sub(first_page).wrapping_mul(layout.page_cells());
-    let page = &mut cells[base..][..layout.page_cells()];
     let columns = layout.columns() as usize;
-    let places = keyhash::columns::<D>(hash.fold(), u64::from(layout.columns()));
+    let mut row_start = base;
+    keyhash::columns::<D>(hash.fold(), u64::from(layout.columns())).map(|column| {
+        let place = row_start.wrapping_add(column as usize);
+        row_start = row_start.wrapping_add(columns);
+        place
+    })
+}
+
+/// Adds to a key's cells; whether they stand at their maximum now.
+#[inline(always)]
+fn add_at<C: Cell, const D: usize>(cells: &mut [C], places: &[usize; D], weight: u64) -> bool {
     let mut most = C::ZERO;
-    for (row, &place) in places.iter().enumerate() {
-        let cell = &mut page[row * columns + place as usize];
+    for &place in places {
+        let cell = &mut cells[place];
         *cell = cell.plus(weight);
         most = most.max(*cell);
     }
