@@ -1,20 +1,20 @@
 //! The whole picture of a stream in one pass: rows, distinct keys, heavy keys, how often any key came, quantiles.
 //!
 //! ```text
-//!   chunk ─▶ rows ─┬─ by hash range ─▶ shard 0 … 31: space-saving   heavy keys, counted where they are
-//!                  │                       │ admitted              │ displaced, with what it weighed
-//!                  │                       ▼                       ▼
-//!                  │                  HyperLogLog registers   count-min pages
-//!                  │                  distinct keys           how often any other key came
+//!   chunk ─▶ rows ─┬─ by hash range ─▶ shard 0 … 31: is the key among the heavy ones?
+//!                  │                       yes: counted there, exactly
+//!                  │                       no:  HyperLogLog registers (distinct keys), count-min pages (how often);
+//!                  │                            heavier than the least heavy key ─▶ takes its place, which goes to the pages
 //!                  └─ by thread ─────▶ tally ─▶ DDSketch of the value or the key's length, rows, bytes, weight
 //! ```
 //!
 //! Invariants:
 //! 1. The state is a function of the sequence of rows and of the plan: not of threads, chunks, or interruptions.
 //! 2. A shard owns one range of the hash in every sketch, so shards never share a byte.
-//! 3. A row's weight is in exactly one place: with its key while that is among the heavy ones, in the pages before.
-//!    A key is seen by the registers whenever it is admitted.
-//! 4. Memory is allocated when the profile is made, and stays inside the plan.
+//! 3. A row's weight is in exactly one place: with its key while that is among the heavy ones, else in the pages.
+//! 4. Every key that weighs more than the least heavy one of its shard is among the heavy ones: the pages never estimate it
+//!    below its weight, so it was admitted at its last row.
+//! 5. Memory is allocated when the profile is made, and stays inside the plan.
 //!
 //! | operation | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
@@ -23,8 +23,8 @@
 //! | commit | O(state) | 0 | state / 4080 B | one piece of the state at a time |
 //! | the profile | – | – | – | [`Plan`]'s budget |
 //!
-//! Heavy keys before the pages, as in Roy, Khan, Alonso, "Augmented sketch" (SIGMOD 2016), with space-saving as the filter:
-//! a row of a known key costs one probe, and heavy keys never swell the cells of light ones.
+//! Heavy keys stand before the pages and are exchanged with them, as in Roy, Khan, Alonso, "Augmented sketch" (SIGMOD 2016): a row
+//! of a heavy key costs one probe, a key that comes once displaces nobody, and heavy keys do not swell the cells of light ones.
 //!
 //! Deviations: a sketch a thread, merged at the end, is what most tools do. It multiplies memory by the threads, makes heavy
 //! keys depend on their number, and cannot be resumed to the same answer; ranges of the hash cost one grouping pass a chunk.
@@ -57,10 +57,6 @@ const QUANTILE_BINS: usize = 2048;
 const COUNT_DEPTH: u32 = 4;
 /// Key lengths that are tallied in an array; longer ones go to the quantile sketch one by one.
 const TALLIED_LENGTHS: usize = 1024;
-/// How many displaced keys are counted as one batch, so that their cache misses overlap.
-const DISPLACED_MAX: usize = 256;
-/// How many rows are looked up among the heavy keys together, for the same reason.
-const FETCHED: usize = 16;
 /// Two standard errors: the truth lies outside for about 1 stream in 20.
 const SIGMAS: f64 = 2.0;
 /// The confidence of a count's lower bound.
@@ -193,13 +189,7 @@ impl Profile {
         let mut counts = self.counts.split_mut(SHARDS).expect("the pages were made a multiple of the shards");
         let distinct = self.distinct.split_mut(SHARDS).expect("there are more registers than shards");
         let shards = distinct.into_iter().zip(counts.as_mut_slice()).zip(&mut self.heavy);
-        let shards = shards.map(|((distinct, counts), heavy)| Shard {
-            distinct,
-            counts,
-            heavy,
-            displaced: Vec::with_capacity(DISPLACED_MAX + FETCHED),
-        });
-        let shards = shards.collect();
+        let shards = shards.map(|((distinct, counts), heavy)| Shard { distinct, counts, heavy }).collect();
         let outcome =
             pipeline::run(&Counting { parser, shards: std::marker::PhantomData }, next, shards, &mut tallies);
         drop(counts);
@@ -310,14 +300,6 @@ struct Shard<'a, 'b> {
     distinct: HyperLogLogShard<'a>,
     counts: &'b mut CountMinShard<'a, u32>,
     heavy: &'b mut SpaceSaving,
-    /// Keys on their way from the heavy ones to the pages, with what they weigh.
-    displaced: Vec<(KeyHash, u64)>,
-}
-
-impl Shard<'_, '_> {
-    fn count_displaced(&mut self) {
-        self.counts.update_rows(self.displaced.drain(..));
-    }
 }
 
 /// The stages of a profile.
@@ -339,26 +321,24 @@ impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
 
     fn apply(&self, shard: &mut Shard<'a, 'b>, rows: &P::Rows, group: Group<'_>) {
         let weights = rows.weights();
-        for (listed, hashes) in group.rows.chunks(FETCHED).zip(group.hashes.chunks(FETCHED)) {
-            shard.heavy.fetch(hashes);
-            for (&row, &hash) in listed.iter().zip(hashes) {
-                let row = row as usize;
-                let weight = weights.map_or(1, |weights| weights[row]);
-                match shard.heavy.admit(hash, weight, || rows.key(row)) {
-                    // It was seen by the registers when it was admitted.
-                    Admission::Present => {}
-                    Admission::New | Admission::Absent => shard.distinct.update(hash),
-                    Admission::Displaced { hash: displaced, held } => {
-                        shard.distinct.update(hash);
-                        shard.displaced.push((displaced, held));
-                    }
+        let Shard { distinct, counts, heavy } = shard;
+        for (&row, &hash) in group.rows.iter().zip(group.hashes) {
+            let row = row as usize;
+            let weight = weights.map_or(1, |weights| weights[row]);
+            match heavy.admit(hash, weight, || counts.estimate(hash), || rows.key(row)) {
+                // The registers saw it when it was admitted.
+                Admission::Present => {}
+                Admission::New => distinct.update(hash),
+                Admission::Displaced { hash: displaced, held } => {
+                    distinct.update(hash);
+                    counts.update(displaced, held);
+                }
+                Admission::Absent => {
+                    distinct.update(hash);
+                    counts.update(hash, weight);
                 }
             }
-            if shard.displaced.len() >= DISPLACED_MAX {
-                shard.count_displaced();
-            }
         }
-        shard.count_displaced();
     }
 
     fn finish(&self, tally: &mut Tally, rows: &P::Rows) {

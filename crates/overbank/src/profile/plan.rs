@@ -21,8 +21,9 @@ pub const SHARDS: usize = 1 << LG_SHARDS;
 
 /// The least budget: below it, a chunk for each of two threads no longer fits beside useful sketches.
 pub const MEMORY_BYTES_MIN: u64 = 8 << 20;
-/// What a row costs on its way beside its text: hash 16, key span 8, group entry 20, weight 8, value 8, rounded up.
-const ROW_BYTES: u64 = 64;
+/// What a row costs on its way beside its text: hash 16, key span 8, group entry 20, weight 8, value 8, no more:
+/// the vectors reach their size in the first chunks and keep it.
+const ROW_BYTES: u64 = 60;
 
 /// Heavy keys are kept whole up to this many bytes: longer than most words, host names and query strings.
 const KEY_BYTES_MAX: usize = 128;
@@ -69,12 +70,12 @@ impl Plan {
     /// How large a chunk of input may be when `threads` work at once: each holds one chunk and its rows, and a successor is
     /// being cut. The larger the chunk, the more rows a shard sees while it is in the cache.
     pub fn chunk_bytes(&self, threads: usize) -> usize {
-        (self.on_the_way(threads) / 4).clamp(64 << 10, 2 << 20) as usize
+        (self.on_the_way(threads) / 5).clamp(64 << 10, 2 << 20) as usize
     }
 
     /// How many rows a chunk may have, so that short ones keep the budget too.
     pub fn chunk_rows(&self, threads: usize) -> usize {
-        (self.on_the_way(threads) / 2 / ROW_BYTES).max(1 << 10) as usize
+        (self.on_the_way(threads) * 3 / 4 / ROW_BYTES).max(1 << 10) as usize
     }
 
     /// Bytes for one chunk, its rows, and slack.

@@ -98,7 +98,7 @@ pub enum Admission {
         /// What that key had weighed since it was admitted, exactly.
         held: u64,
     },
-    /// It weighs nothing, and stays absent.
+    /// It stays absent: its weight is the caller's to count.
     Absent,
 }
 
@@ -164,45 +164,62 @@ impl SpaceSaving {
     /// Never allocates.
     #[inline]
     pub fn update(&mut self, hash: KeyHash, key: &[u8], weight: u64) {
-        self.admit(hash, weight, || key);
-    }
-
-    /// As [`update`](Self::update), says what became of the key, and asks for its bytes only when they are to be kept.
-    ///
-    /// # Cost
-    /// As [`update`](Self::update).
-    #[inline]
-    pub fn admit<'k>(&mut self, hash: KeyHash, weight: u64, key: impl FnOnce() -> &'k [u8]) -> Admission {
         self.total_weight = self.total_weight.saturating_add(weight);
         match self.index.find(hash, &self.hashes) {
-            Ok(slot) => {
-                self.counts[slot] = self.counts[slot].saturating_add(weight);
-                Admission::Present
-            }
-            Err(_) if weight == 0 => Admission::Absent,
-            Err(place) if self.counts.len() < self.capacity => {
-                self.fill(place, hash, key(), weight, 0);
-                Admission::New
-            }
+            Ok(slot) => self.counts[slot] = self.counts[slot].saturating_add(weight),
+            Err(_) if weight == 0 => {}
+            Err(place) if self.counts.len() < self.capacity => self.fill(place, hash, key, weight, 0),
             Err(place) => {
-                let (displaced, held) = self.replace_least(place, hash, key(), weight);
-                Admission::Displaced { hash: displaced, held }
+                let least = self.counts[self.front.settle(&self.counts)];
+                self.replace_least(place, hash, key, least.saturating_add(weight), least);
             }
         }
     }
 
-    /// Fetches into the cache what [`admit`](Self::admit) reads for these keys, all at once: worth it before a few keys
-    /// are admitted to a sketch that has not been used for a while. Changes nothing.
+    /// As [`update`](Self::update), but an absent key must earn its slot: it is admitted only if what it may have weighed
+    /// before, `estimate`, and `weight` together are more than the least count. That keeps keys that come once from
+    /// displacing those that come often. The caller counts the rest: the weight of a key that stays
+    /// [`Absent`](Admission::Absent), and what a displaced key had weighed.
+    ///
+    /// # Accuracy
+    /// If `estimate` is never below what the caller has counted of the key, then `lower <= true count <= upper` holds for
+    /// keys that are present, and every absent key weighs at most the least count.
+    ///
+    /// # Cost
+    /// As [`update`](Self::update); the key's bytes are asked for only when they are to be kept.
     #[inline]
-    pub fn fetch(&self, hashes: &[KeyHash]) {
-        let fetched = hashes.iter().fold(0, |fetched, &hash| fetched ^ self.index.fetch(hash, &self.hashes));
-        std::hint::black_box(fetched);
-    }
-
-    /// What a key that is present has weighed since it was admitted, exactly: its lower bound. 0 for an absent key.
-    #[inline]
-    pub fn held(&self, hash: KeyHash) -> u64 {
-        self.index.find(hash, &self.hashes).map_or(0, |slot| self.counts[slot] - self.errors[slot])
+    pub fn admit<'k>(
+        &mut self,
+        hash: KeyHash,
+        weight: u64,
+        estimate: impl FnOnce() -> u64,
+        key: impl FnOnce() -> &'k [u8],
+    ) -> Admission {
+        let place = match self.index.find(hash, &self.hashes) {
+            Ok(slot) => {
+                self.total_weight = self.total_weight.saturating_add(weight);
+                self.counts[slot] = self.counts[slot].saturating_add(weight);
+                return Admission::Present;
+            }
+            Err(_) if weight == 0 => return Admission::Absent,
+            Err(place) => place,
+        };
+        let before = estimate();
+        let count = before.saturating_add(weight);
+        let is_full = self.counts.len() == self.capacity;
+        if is_full {
+            let least = self.counts[self.front.settle(&self.counts)];
+            if count <= least {
+                return Admission::Absent;
+            }
+        }
+        self.total_weight = self.total_weight.saturating_add(count);
+        if !is_full {
+            self.fill(place, hash, key(), count, before);
+            return Admission::New;
+        }
+        let (displaced, held) = self.replace_least(place, hash, key(), count, before);
+        Admission::Displaced { hash: displaced, held }
     }
 
     /// The bounds of a key's count: for a key that is absent, 0 and the least count.
@@ -246,7 +263,8 @@ impl SpaceSaving {
         slots.into_iter().map(|slot| self.heavy_key(slot)).collect()
     }
 
-    /// The weight of all updates.
+    /// The weight of all updates; with [`admit`](Self::admit), that of the keys while they were present and what they were
+    /// estimated at before.
     pub fn total_weight(&self) -> u64 {
         self.total_weight
     }
@@ -452,15 +470,22 @@ impl SpaceSaving {
 
     /// Gives the slot of the least count to a key that is absent; returns whose it was, and what that key had weighed
     /// since it was admitted.
-    fn replace_least(&mut self, place: Place, hash: KeyHash, key: &[u8], weight: u64) -> (KeyHash, u64) {
+    fn replace_least(
+        &mut self,
+        place: Place,
+        hash: KeyHash,
+        key: &[u8],
+        count: u64,
+        error: u64,
+    ) -> (KeyHash, u64) {
         let slot = self.front.settle(&self.counts);
         let displaced = (self.hashes[slot], self.counts[slot] - self.errors[slot]);
         // In this order, so that the place still holds; should both have one entry, either may go.
         self.index.insert(place, hash, slot);
         self.index.remove(self.hashes[slot], slot);
         self.hashes[slot] = hash;
-        self.errors[slot] = self.counts[slot];
-        self.counts[slot] = self.counts[slot].saturating_add(weight);
+        self.errors[slot] = error;
+        self.counts[slot] = count;
         self.keep_key(slot, key);
         displaced
     }

@@ -359,6 +359,16 @@ impl<C: Cell> CountMinShard<'_, C> {
         self.saturated |= add(self.cells, &self.layout, self.first_page, hash, weight);
     }
 
+    /// As [`CountMin::estimate`], for a key of this shard's range.
+    ///
+    /// # Panics
+    /// If the key is not of this range.
+    #[inline]
+    pub fn estimate(&self, hash: KeyHash) -> u64 {
+        let base = (self.layout.page_of(hash) - self.first_page) * self.layout.page_cells();
+        least(&self.cells[base..base + self.layout.page_cells()], &self.layout, hash)
+    }
+
     /// Adds the weight of each (hash, weight) to its key: for callers whose keys of this range lie among others.
     ///
     /// # Panics

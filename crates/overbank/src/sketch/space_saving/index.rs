@@ -53,13 +53,6 @@ impl Index {
         }
     }
 
-    /// Fetches what `find` will read: the home's entry, and the hash of its slot.
-    #[inline]
-    pub(super) fn fetch(&self, hash: KeyHash, hashes: &[KeyHash]) -> u64 {
-        let entry = self.entries[self.home(hash.low()) & (self.entries.len() - 1)];
-        hashes.get(slot_of(entry)).map_or(entry, |found| found.low())
-    }
-
     /// Adds a hash that is absent, in the place that `find` gave; nothing changed since.
     #[inline]
     pub(super) fn insert(&mut self, place: Place, hash: KeyHash, slot: usize) {
