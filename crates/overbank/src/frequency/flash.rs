@@ -19,7 +19,7 @@ use super::format::{NO_EXTENT, Slot};
 use super::log::{Cursor, Log, require};
 use super::page::{self, Updates};
 use super::place::Shape;
-use crate::device::block::{self, BODY_BYTES, BlockOwner, Seal};
+use crate::device::block::{self, BlockOwner, Seal};
 use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
 use crate::store::{FileId, FileRef, Files};
 use crate::{Error, Result};
@@ -104,7 +104,16 @@ impl Pages {
     /// The file as a commit names it.
     pub(super) fn file_ref(&self) -> Option<FileRef> {
         let bytes = u64::from(self.extents) * self.shape.group_bytes() as u64;
-        self.file.as_ref().map(|file| FileRef { id: file.id, bytes, xxh3: 0 })
+        // A file whose first write failed holds nothing.
+        let file = self.file.as_ref().filter(|_| self.extents > 0);
+        file.map(|file| FileRef { id: file.id, bytes, xxh3: 0 })
+    }
+
+    /// Gives the file up. A committed one cannot be discarded: it goes when the next commit does not name it.
+    pub(super) fn discard(self, files: &Files) {
+        if let Some(file) = self.file {
+            let _ = files.discard(file.id);
+        }
     }
 
     pub(super) fn sync(&mut self) -> Result<()> {
@@ -232,7 +241,13 @@ impl Pages {
     }
 
     /// Writes a group to a free extent; on any error the old one is still the group's.
-    fn store(&mut self, files: &Files, group: usize, blocks: &mut [u8], sequence: u64) -> Result<()> {
+    pub(super) fn store(
+        &mut self,
+        files: &Files,
+        group: usize,
+        blocks: &mut [u8],
+        sequence: u64,
+    ) -> Result<()> {
         if self.file.is_none() {
             let (id, file) = files.create()?;
             self.file = Some(PagesFile { id, file, owner: files.owner(id), path: files.path(id) });
@@ -266,10 +281,8 @@ impl Pages {
 
 fn check(file: &PagesFile, block: &[u8], number: u64, page: u64, slot: Slot) -> Result<()> {
     let seal = block::check(block, file.owner, number, &file.path)?;
-    require(&file.path, number, "page", page as u32 as u64, seal.tag.into())?;
-    require(&file.path, number, "sequence of the group", slot.sequence, seal.sequence)?;
-    debug_assert!(block.len() > BODY_BYTES);
-    Ok(())
+    require(&file.path, number, "page", u64::from(page as u32), seal.tag.into())?;
+    require(&file.path, number, "sequence of the group", slot.sequence, seal.sequence)
 }
 
 /// Reads the blocks of `wanted`, (number, tag) in ascending order, in as few requests as pay; calls

@@ -16,7 +16,8 @@
 //!
 //! state        0        4      8       12     16      20        24      32       40         44       48
 //!              ├ magic ─┼ ver. ┼ depth ┼ cell ┼ record ┼ group ─┼ pages ┼ columns, flags ┼ pending ┼ …
-//!              48 sequence u64, extents u64, weight u64, memory u64, logs: count u32, then (sequence, blocks) u64 each
+//!              48 sequence u64, extents u64, weight u64, memory u64, epoch u64, logs: count u32, then (sequence, blocks) u64 each
+//!              flags: 1 saturated, 2 conservative
 //! files        table, pages (if extents > 0), logs in order
 //! ```
 //!
@@ -38,10 +39,12 @@ pub(super) const NO_EXTENT: u32 = u32::MAX;
 pub(super) const BLOCK_FENCES: usize = BODY_BYTES / size_of::<u32>();
 
 const MAGIC: u32 = u32::from_le_bytes(*b"OBfq");
-const HEADER_BYTES: usize = 8;
+/// What a block of records has before the records.
+pub(super) const RECORDS_HEADER_BYTES: usize = 8;
 const WEIGHT_BYTES: usize = size_of::<i64>();
 const SLOT_BYTES: usize = size_of::<u32>() + size_of::<u64>();
 const SATURATED: u32 = 1;
+const CONSERVATIVE: u32 = 2;
 
 /// What the manifest keeps of a sketch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,6 +56,7 @@ pub(super) struct State {
     pub(super) extents: u64,
     pub(super) weight: u64,
     pub(super) memory_bytes: u64,
+    pub(super) epoch: u64,
     /// Sequence and blocks of records of each log.
     pub(super) logs: Vec<(u64, u64)>,
 }
@@ -71,7 +75,7 @@ impl Slot {
 impl State {
     pub(super) fn encode(&self) -> Vec<u8> {
         let layout = self.shape.layout;
-        let mut bytes = Vec::with_capacity(84 + 16 * self.logs.len());
+        let mut bytes = Vec::with_capacity(92 + 16 * self.logs.len());
         for word in [
             MAGIC,
             VERSION.into(),
@@ -83,11 +87,12 @@ impl State {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&layout.pages().to_le_bytes());
-        let flags = if self.saturated { SATURATED } else { 0 };
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let flags = flag(self.saturated, SATURATED) | flag(self.shape.is_conservative, CONSERVATIVE);
         for word in [layout.columns(), flags, self.pending, 0] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        for word in [self.sequence, self.extents, self.weight, self.memory_bytes] {
+        for word in [self.sequence, self.extents, self.weight, self.memory_bytes, self.epoch] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&(self.logs.len() as u32).to_le_bytes());
@@ -111,8 +116,8 @@ impl State {
         let (pages, columns, flags) = (words.u64()?, words.u32()?, words.u32()?);
         let pending = words.u32()?;
         words.require("padding", 0)?;
-        let (sequence, extents, weight, memory_bytes) =
-            (words.u64()?, words.u64()?, words.u64()?, words.u64()?);
+        let (sequence, extents, weight) = (words.u64()?, words.u64()?, words.u64()?);
+        let (memory_bytes, epoch) = (words.u64()?, words.u64()?);
         let count = words.u32()? as usize;
         if words.bytes.len() - words.at != count.saturating_mul(16) {
             return Err(words.corrupt(
@@ -122,18 +127,19 @@ impl State {
             ));
         }
         let logs = (0..count).map(|_| Ok((words.u64()?, words.u64()?))).collect::<Result<Vec<_>>>()?;
-        if flags & !SATURATED != 0 {
-            return Err(words.corrupt("flags", "0 or 1", flags));
+        if flags & !(SATURATED | CONSERVATIVE) != 0 {
+            return Err(words.corrupt("flags", "0 to 3", flags));
         }
         let shape = Layout::with_shape(pages, columns, depth)
             .and_then(|layout| Shape::new(layout, cell_bytes, record_bytes, group_pages))
-            .map_err(|why| words.corrupt("the shape", "a valid one", why))?;
+            .map_err(|why| words.corrupt("the shape", "a valid one", why))?
+            .conservative(flags & CONSERVATIVE != 0);
         let ascending = logs.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if !ascending || logs.last().is_some_and(|log| log.0 > sequence) {
             return Err(words.corrupt("sequences of logs", format!("ascending up to {sequence}"), "others"));
         }
         let saturated = flags & SATURATED != 0;
-        Ok(State { shape, saturated, pending, sequence, extents, weight, memory_bytes, logs })
+        Ok(State { shape, saturated, pending, sequence, extents, weight, memory_bytes, epoch, logs })
     }
 }
 
@@ -208,7 +214,7 @@ impl BlockOfRecords {
             self.first_page = page;
         }
         let record_bytes = shape.record_bytes as usize;
-        let held = HEADER_BYTES
+        let held = RECORDS_HEADER_BYTES
             + self.units.len() * record_bytes
             + self.weighted.len() * (record_bytes + WEIGHT_BYTES);
         let more = if weight == 1 { record_bytes } else { record_bytes + WEIGHT_BYTES };
@@ -231,7 +237,7 @@ impl BlockOfRecords {
         body[4..6].copy_from_slice(&(self.units.len() as u16).to_le_bytes());
         body[6..8].copy_from_slice(&(self.weighted.len() as u16).to_le_bytes());
         let record_bytes = shape.record_bytes as usize;
-        let (units, rest) = body[HEADER_BYTES..].split_at_mut(self.units.len() * record_bytes);
+        let (units, rest) = body[RECORDS_HEADER_BYTES..].split_at_mut(self.units.len() * record_bytes);
         let (records, weights) = rest.split_at_mut(self.weighted.len() * record_bytes);
         put_records(units, record_bytes, self.units.iter().copied());
         put_records(records, record_bytes, self.weighted.iter().map(|&(record, _)| record));
@@ -261,7 +267,7 @@ pub(super) fn decode_records(
     weighted: &mut Vec<(u64, i64)>,
 ) -> Option<()> {
     let place = shape.place();
-    let (header, rest) = body.split_at_checked(HEADER_BYTES)?;
+    let (header, rest) = body.split_at_checked(RECORDS_HEADER_BYTES)?;
     let first_page = u64::from(u32::from_le_bytes(*header.first_chunk()?));
     let unit_count = usize::from(u16::from_le_bytes(*header.get(4..)?.first_chunk()?));
     let weighted_count = usize::from(u16::from_le_bytes(*header.get(6..)?.first_chunk()?));

@@ -9,6 +9,8 @@
 //! 1. A log is whole before anything refers to it, and never changes.
 //! 2. Blocks of records are in hash order; `fences[i]` is the first page of block `i`.
 //! 3. Equal entries are joined: a stream of few keys is a log of few records.
+//! 4. Logs that together take less than an eighth of a group are merged into one when there would be too many: many small
+//!    commits then do not make passes over the pages.
 //!
 //! | | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
@@ -16,19 +18,17 @@
 //! | cursor | a copy of each record | the log, once | 0 | 32 KiB |
 //! | a page's records | one block's decoding | 1, seldom 2 | 0 | 4 bytes a block |
 
-use super::format::{BLOCK_FENCES, BlockOfRecords, FENCES_TAG, RECORDS_TAG, decode_records};
+use super::format::{BLOCK_FENCES, FENCES_TAG, RECORDS_TAG, decode_records};
 use super::page::Updates;
 use super::place::Shape;
-use crate::device::block::{self, BODY_BYTES, BlockOwner, Seal};
+use super::writer::Writer;
+use crate::device::block::{self, BODY_BYTES, BlockOwner};
 use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile};
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use xxhash_rust::xxh3::Xxh3;
 
-/// Blocks written at a time.
-const WRITE_BLOCKS: usize = 64;
 /// Blocks that a cursor reads at a time: 32 KiB is where sequential reads of many files reach a device's rate.
 const READ_BLOCKS: usize = 8;
 
@@ -50,35 +50,26 @@ impl Log {
         READ_BLOCKS * BLOCK_BYTES * 4
     }
 
-    /// RAM of writing a log.
-    pub(super) const fn writer_bytes() -> usize {
-        WRITE_BLOCKS * BLOCK_BYTES
-    }
-
-    /// Writes updates as a new log; it is not yet synced.
-    pub(super) fn write(files: &Files, shape: Shape, sequence: u64, updates: Updates<'_>) -> Result<Log> {
+    /// Writes what `fill` pushes, in hash order, as a new log; it is not yet synced.
+    pub(super) fn write(
+        files: &Files,
+        shape: Shape,
+        sequence: u64,
+        fill: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+    ) -> Result<Log> {
         let (id, file) = files.create()?;
         let owner = files.owner(id);
-        let mut out = Out {
-            file: &*file,
-            owner,
-            sequence,
-            buffer: AlignedBuf::zeroed(WRITE_BLOCKS * BLOCK_BYTES),
-            filled: 0,
-            written: 0,
-            hash: Xxh3::new(),
-        };
-        let fences = match write_all(&mut out, shape, updates) {
-            Ok(fences) => fences,
+        let mut writer = Writer::new(&*file, owner, shape, sequence);
+        let written = fill(&mut writer).and_then(|()| writer.finish());
+        let (fences, blocks, xxh3) = match written {
+            Ok(written) => written,
             Err(error) => {
                 // What is left of it is removed at the next open if not now.
                 let _ = files.discard(id);
                 return Err(error);
             }
         };
-        let bytes = out.written * BLOCK_BYTES as u64;
-        // 0 would mean a file written in place.
-        let file_ref = FileRef { id, bytes, xxh3: out.hash.digest128().max(1) };
+        let file_ref = FileRef { id, bytes: blocks * BLOCK_BYTES as u64, xxh3 };
         Ok(Log { file_ref, file, sequence, fences, is_synced: false, owner, path: files.path(id) })
     }
 
@@ -246,88 +237,42 @@ impl Cursor<'_> {
     }
 }
 
-/// Blocks on their way to a new log.
-struct Out<'a> {
-    file: &'a dyn DeviceFile,
-    owner: BlockOwner,
+/// One log in the place of `logs` and `late`: what the groups do not hold yet, `applied(group)` being the sequence up to
+/// which one does.
+///
+/// RAM: all their updates twice, if one group has them all.
+pub(super) fn merge(
+    files: &Files,
+    shape: Shape,
     sequence: u64,
-    buffer: AlignedBuf,
-    filled: usize,
-    written: u64,
-    hash: Xxh3,
-}
-
-impl Out<'_> {
-    fn put(&mut self, tag: u32, fill: impl FnOnce(&mut [u8])) -> Result<()> {
-        let block = &mut self.buffer[self.filled * BLOCK_BYTES..][..BLOCK_BYTES];
-        fill(&mut block[..BODY_BYTES]);
-        let number = self.written + self.filled as u64;
-        block::seal(block, self.owner, number, Seal { tag, sequence: self.sequence });
-        self.filled += 1;
-        if self.filled == WRITE_BLOCKS { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        let bytes = &self.buffer[..self.filled * BLOCK_BYTES];
-        if bytes.is_empty() {
-            return Ok(());
+    logs: &[Log],
+    late: Updates<'_>,
+    applied: impl Fn(usize) -> u64,
+) -> Result<Log> {
+    Log::write(files, shape, sequence, |writer| {
+        let mut cursors: Vec<Cursor<'_>> = logs.iter().map(Log::cursor).collect();
+        let (mut units, mut weighted) = (Vec::new(), Vec::new());
+        for group in 0..shape.groups() {
+            let pages = shape.pages_of(group);
+            for cursor in &mut cursors {
+                let is_news = applied(group) < cursor.log.sequence;
+                cursor.take_below(shape, pages.end, &mut |updates| {
+                    if is_news {
+                        units.extend_from_slice(updates.units);
+                        weighted.extend_from_slice(updates.weighted);
+                    }
+                })?;
+            }
+            let late = late.of_pages(shape.place(), pages.start, pages.end);
+            units.extend_from_slice(late.units);
+            weighted.extend_from_slice(late.weighted);
+            units.sort_unstable();
+            // Stable: what was added to a key comes before what was taken off it.
+            weighted.sort_by_key(|&(entry, _)| entry);
+            writer.push_all(Updates { units: &units, weighted: &weighted })?;
+            units.clear();
+            weighted.clear();
         }
-        self.hash.update(bytes);
-        self.file.write(self.written * BLOCK_BYTES as u64, bytes)?;
-        self.written += self.filled as u64;
-        self.filled = 0;
         Ok(())
-    }
-}
-
-fn write_all(out: &mut Out<'_>, shape: Shape, updates: Updates<'_>) -> Result<Vec<u32>> {
-    let place = shape.place();
-    let mut fences = Vec::new();
-    let mut block = BlockOfRecords::default();
-    joined(updates, |entry, weight| {
-        let (page, dense) = (place.page(entry), place.dense(entry));
-        if block.push(shape, page, dense, weight) {
-            return Ok(());
-        }
-        fences.push(block.first_page() as u32);
-        out.put(RECORDS_TAG, |body| block.encode(shape, body))?;
-        block.push(shape, page, dense, weight);
-        Ok(())
-    })?;
-    if !block.is_empty() {
-        fences.push(block.first_page() as u32);
-        out.put(RECORDS_TAG, |body| block.encode(shape, body))?;
-    }
-    for part in fences.chunks(BLOCK_FENCES) {
-        out.put(FENCES_TAG, |body| {
-            body.fill(0);
-            let places = body.as_chunks_mut::<4>().0;
-            places.iter_mut().zip(part).for_each(|(place, fence)| *place = fence.to_le_bytes());
-        })?;
-    }
-    out.flush()?;
-    Ok(fences)
-}
-
-/// Every entry once, in order, with the sum of its weights; sums of 0 are left out.
-fn joined(updates: Updates<'_>, mut each: impl FnMut(u64, i64) -> Result<()>) -> Result<()> {
-    let Updates { mut units, mut weighted } = updates;
-    while let Some(entry) = units.first().copied().into_iter().chain(weighted.first().map(|w| w.0)).min() {
-        let same = units.iter().take_while(|&&unit| unit == entry).count();
-        units = &units[same..];
-        let mut sum = same as i64;
-        while let Some((&(_, weight), rest)) = weighted.split_first().filter(|(first, _)| first.0 == entry) {
-            weighted = rest;
-            let Some(more) = sum.checked_add(weight) else {
-                each(entry, sum)?;
-                sum = weight;
-                continue;
-            };
-            sum = more;
-        }
-        if sum != 0 {
-            each(entry, sum)?;
-        }
-    }
-    Ok(())
+    })
 }

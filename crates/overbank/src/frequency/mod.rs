@@ -11,7 +11,8 @@
 //!
 //! 1. A key's cells lie in one page, a page is one block, and pages are in hash order.
 //! 2. An estimate counts every update made before it, wherever it waits, and equals that of the in-RAM sketch of the same
-//!    layout: it depends neither on the order of updates nor on batches, buffer, pending chunks or commits.
+//!    layout: it depends neither on the order of updates nor on batches, buffer, pending chunks or commits. (In
+//!    conservative mode it does, and lies between the true count and that estimate.)
 //! 3. An estimate writes nothing. With `pending = 0` it reads exactly one block, and none of a page never written.
 //! 4. What the last commit needs is never written over: groups move to free extents, logs are immutable.
 //! 5. Cells saturate; an estimate at the maximum has an upper bound of `u64::MAX`.
@@ -20,10 +21,10 @@
 //!
 //! | operation | CPU | block reads | block writes |
 //! |---|---|---|---|
-//! | `update` | hash order: a sort; then `depth` cells | `(k / (P + 1)) / M`, and the log | the same, and 1 / 1018 for the log |
+//! | `update` | a sort, then `depth` cells | `(k / (P + 1)) / M`, and the log | the same, and 1 / 1018 for the log |
 //! | `estimate` | `depth` cells, and the records of the page | 1, and about 1 a pending chunk | 0 |
 //! | `estimate` of `q` keys | a sort of `q` | at most one of each page | 0 |
-//! | `commit` | – | 0 (`P = 0`: a pass) | the buffer's log, 12 bytes a group after a pass |
+//! | `commit` | a sort | 0; a pass where `P` chunks are pending | the buffer's log; 12 bytes a group after a pass |
 //!
 //! RAM: `memory_bytes`, 12 bytes a group, 4 bytes a block of log. Flash: the sketch once or, between a pass and the
 //! commit behind it, up to twice; and the logs.
@@ -34,26 +35,33 @@
 //! random read and write for a few hundred updates. Here the whole buffer is sorted and either logged or applied in one
 //! sequential pass, so the device never sees a small write. The paper's estimate empties the sub-buffer and writes; ours
 //! adds it to a copy. A key's columns come from 23 (or 40) bits of its hash, kept in the log, instead of from all of it;
-//! see [`place`](self) and [`FrequencyOptions::record_bytes`] for what that costs.
+//! [`FrequencyOptions::record_bytes`] says what that costs.
 
 mod flash;
 mod format;
+mod heavy;
 mod log;
 mod memory;
 #[cfg(test)]
 mod model;
 mod options;
 mod page;
+mod panes;
 mod place;
+mod plan;
 mod query;
 mod saved;
 #[cfg(test)]
 mod tests;
+mod whole;
+mod writer;
 
 pub use options::FrequencyOptions;
+pub use panes::FrequencyPanes;
+pub use plan::FrequencyPlan;
 
-use crate::sketch::CountBounds;
 use crate::sketch::count_min::Layout;
+use crate::sketch::{CountBounds, HashId};
 use crate::store::{FileRef, Files, Reservation};
 use crate::{Error, KeyHash, Result};
 use flash::Pages;
@@ -86,12 +94,15 @@ pub struct Frequency {
     pending: usize,
     memory_bytes: usize,
     files: Files,
+    hash_id: HashId,
     /// Where the store is, if it cannot be written.
     read_only: Option<PathBuf>,
     buffer: Buffer,
     logs: Vec<Log>,
     pages: Pages,
     sequence: u64,
+    /// Which pane of a window it is; 0 otherwise.
+    epoch: u64,
     weight: u64,
     saturated: bool,
     /// Whether there is something to commit.
@@ -142,12 +153,13 @@ impl Frequency {
     /// cell stays saturated.
     ///
     /// # Errors
-    /// As [`Frequency::update`]; `InvalidOption` for a weight above `i64::MAX`.
+    /// As [`Frequency::update`]; `InvalidOption` for a weight above `i64::MAX`, and in conservative mode.
     ///
     /// # Panics
     /// If there are weights, but not one for each hash.
     pub fn remove(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
         self.writable()?;
+        self.plain("remove")?;
         assert!(weights.is_none_or(|weights| weights.len() == hashes.len()), "one weight for each hash");
         let place = self.shape.place();
         let mut records = Vec::with_capacity(hashes.len());
@@ -242,10 +254,7 @@ impl Frequency {
         // The groups that are through hold their part of the buffer.
         self.buffer.forget_below(place, through);
         applied?;
-        for log in self.logs.drain(..) {
-            // A committed log cannot be discarded: it goes when the next commit does not name it.
-            let _ = self.files.discard(log.file_ref.id);
-        }
+        self.discard_logs();
         Ok(())
     }
 
@@ -277,9 +286,7 @@ impl Frequency {
     fn update_units(&mut self, hashes: &[KeyHash]) -> Result<()> {
         let place = self.shape.place();
         for part in hashes.chunks(self.buffer.capacity().max(1)) {
-            if self.buffer.room(false) < part.len() {
-                self.flush()?;
-            }
+            self.make_room(part.len(), false)?;
             self.buffer.push_units(part.iter().map(|&hash| place.entry(hash)));
             self.weight = self.weight.saturating_add(part.len() as u64);
             self.is_changed = true;
@@ -289,9 +296,7 @@ impl Frequency {
 
     fn push_weighted(&mut self, records: &[(u64, i64)]) -> Result<()> {
         for part in records.chunks((self.buffer.capacity() / 2).max(1)) {
-            if self.buffer.room(true) < part.len() {
-                self.flush()?;
-            }
+            self.make_room(part.len(), true)?;
             for &(entry, weight) in part {
                 self.buffer.push(entry, weight);
                 self.weight = self.weight.saturating_add_signed(weight);
@@ -301,15 +306,45 @@ impl Frequency {
         Ok(())
     }
 
+    fn make_room(&mut self, updates: usize, weighted: bool) -> Result<()> {
+        let has_room = |buffer: &Buffer| buffer.room(weighted) >= updates;
+        if has_room(&self.buffer) || self.buffer.condense()? && has_room(&self.buffer) {
+            return Ok(());
+        }
+        self.flush()
+    }
+
     /// Empties the buffer, to a log or, where a group would have too many chunks, to the pages.
     fn flush(&mut self) -> Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
         }
         if self.logs.len() >= self.pending {
-            return self.apply();
+            return if self.merge_logs()? { Ok(()) } else { self.apply() };
         }
-        let log = Log::write(&self.files, self.shape, self.sequence + 1, self.buffer.sorted())?;
+        let log =
+            Log::write(&self.files, self.shape, self.sequence + 1, |log| log.push_all(self.buffer.sorted()))?;
+        self.take_log(log);
+        Ok(())
+    }
+
+    /// Makes one log of all and the buffer, if that is cheaper than a pass over a single group.
+    fn merge_logs(&mut self) -> Result<bool> {
+        let late_blocks = self.buffer.len() / self.shape.block_records() + 1;
+        let blocks = self.logs.iter().map(Log::blocks).sum::<u64>() + late_blocks as u64;
+        if self.pending == 0 || 8 * blocks > u64::from(self.shape.group_pages) {
+            return Ok(false);
+        }
+        let (shape, pages, late) = (self.shape, &self.pages, self.buffer.sorted());
+        let applied = |group: usize| pages.table()[group].sequence;
+        let log = log::merge(&self.files, shape, self.sequence + 1, &self.logs, late, applied)?;
+        self.discard_logs();
+        self.take_log(log);
+        Ok(true)
+    }
+
+    /// The buffer is in `log` now.
+    fn take_log(&mut self, log: Log) {
         self.sequence += 1;
         self.is_changed = true;
         if log.blocks() > 0 {
@@ -318,15 +353,32 @@ impl Frequency {
             let _ = self.files.discard(log.file_ref.id);
         }
         self.buffer.clear();
-        Ok(())
+    }
+
+    /// The logs are in other places now.
+    fn discard_logs(&mut self) {
+        for log in self.logs.drain(..) {
+            // A committed log cannot be discarded: it goes when the next commit does not name it.
+            let _ = self.files.discard(log.file_ref.id);
+        }
     }
 
     fn answer(&mut self, hashes: &[KeyHash], each: &mut dyn FnMut(usize, u64, u64)) -> Result<()> {
         self.buffer.settle();
         let place = self.shape.place();
         let entries: Vec<u64> = hashes.iter().map(|&hash| place.entry(hash)).collect();
-        let view = View { shape: self.shape, pages: &self.pages, logs: &self.logs, buffer: &self.buffer };
-        view.answer(&entries, each)
+        self.view().answer(&entries, each)
+    }
+
+    fn view(&self) -> View<'_> {
+        View { shape: self.shape, pages: &self.pages, logs: &self.logs, buffer: &self.buffer }
+    }
+
+    fn plain(&self, operation: &'static str) -> Result<()> {
+        if self.shape.is_conservative {
+            return options::invalid("mode", "conservative", &format!("cells raised so do not {operation}"));
+        }
+        Ok(())
     }
 
     fn writable(&self) -> Result<()> {

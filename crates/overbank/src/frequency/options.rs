@@ -24,6 +24,7 @@ pub struct FrequencyOptions {
     cell_bytes: u32,
     record_bytes: u32,
     group_pages: u32,
+    is_conservative: bool,
     pub(super) pending: usize,
     pub(super) memory_bytes: usize,
 }
@@ -51,6 +52,7 @@ impl FrequencyOptions {
             cell_bytes: 4,
             record_bytes: 4,
             group_pages: GROUP_PAGES,
+            is_conservative: false,
             pending: 16,
             memory_bytes: 32 << 20,
         }
@@ -104,6 +106,20 @@ impl FrequencyOptions {
         self
     }
 
+    /// Conservative updates: an update raises only those cells of its key that are below the key's new estimate.
+    ///
+    /// # Accuracy
+    /// Estimates are never too low and never above those of the plain sketch, and much nearer to the truth; but they depend
+    /// on the order of updates, [`Frequency::remove`](super::Frequency::remove) and
+    /// [`Frequency::merge`](super::Frequency::merge) are refused, and lower bounds are wider, for a page's weight is then
+    /// known only to a factor of `depth`.
+    ///
+    /// Source: Estan and Varghese, "New directions in traffic measurement and accounting" (SIGCOMM 2002).
+    pub fn conservative(mut self, is_conservative: bool) -> Self {
+        self.is_conservative = is_conservative;
+        self
+    }
+
     /// Most chunks of logged updates that a group may have. An estimate reads its page and about one block of each; updates
     /// rewrite the sketch once for every `chunks + 1` buffers. With 0 an estimate reads one block, always.
     pub fn pending(mut self, chunks: usize) -> Self {
@@ -150,7 +166,11 @@ impl FrequencyOptions {
     }
 
     pub(super) fn to_shape(&self) -> Result<Shape> {
-        Shape::new(self.layout()?, self.cell_bytes, self.record_bytes, self.group_pages)
+        let layout = self.layout()?;
+        // A group longer than the sketch would be written for nothing.
+        let group_pages = u64::from(self.group_pages).min(layout.pages().next_power_of_two()) as u32;
+        let shape = Shape::new(layout, self.cell_bytes, self.record_bytes, group_pages)?;
+        Ok(shape.conservative(self.is_conservative))
     }
 }
 

@@ -17,6 +17,7 @@
 //!
 //! Cost: three multiplications for an entry, two to spread it, two a row.
 
+use super::format::RECORDS_HEADER_BYTES;
 use super::options::invalid;
 use crate::device::BLOCK_BYTES;
 use crate::sketch::count_min::Layout;
@@ -30,6 +31,8 @@ pub(super) struct Shape {
     pub(super) cell_bytes: u32,
     pub(super) record_bytes: u32,
     pub(super) group_pages: u32,
+    /// Whether an update raises only the cells that must rise.
+    pub(super) is_conservative: bool,
 }
 
 /// Fences are 4 bytes, and this is more than a device holds.
@@ -52,7 +55,7 @@ impl Shape {
         if layout.page_cells() > BLOCK_BODY_BYTES / cell_bytes as usize {
             return invalid("columns", layout.columns(), "a page must fit a block of 4080 bytes");
         }
-        let shape = Self { layout, cell_bytes, record_bytes, group_pages };
+        let shape = Self { layout, cell_bytes, record_bytes, group_pages, is_conservative: false };
         let bits = shape.page_bits() + shape.residue_bits();
         if layout.pages() > PAGES_MAX || bits > u64::BITS || shape.groups() as u64 > GROUPS_MAX {
             return invalid(
@@ -64,6 +67,11 @@ impl Shape {
         Ok(shape)
     }
 
+    /// The same shape, with conservative updates or without.
+    pub(super) fn conservative(self, is_conservative: bool) -> Self {
+        Self { is_conservative, ..self }
+    }
+
     /// Bits of a key that are kept inside its page.
     pub(super) fn residue_bits(self) -> u32 {
         if self.record_bytes == 4 { 23 } else { 40 }
@@ -72,6 +80,11 @@ impl Shape {
     /// Pages that one block of records may span: what a record has left beside the residue.
     pub(super) fn span_pages(self) -> u64 {
         1 << (self.record_bytes * 8 - self.residue_bits())
+    }
+
+    /// Records of weight 1 in one block of a log.
+    pub(super) fn block_records(self) -> usize {
+        (BLOCK_BODY_BYTES - RECORDS_HEADER_BYTES) / self.record_bytes as usize
     }
 
     pub(super) fn groups(self) -> usize {

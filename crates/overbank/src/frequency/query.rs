@@ -14,10 +14,11 @@ use super::memory::Buffer;
 use super::page::{self, Updates};
 use super::place::Shape;
 use crate::Result;
+use crate::batch::Sorter;
 use crate::device::BLOCK_BYTES;
 
 /// Pages held at a time.
-const ROUND_PAGES: usize = 512;
+const ROUND_PAGES: usize = 256;
 
 /// RAM of a round, in bytes.
 pub(super) const ROUND_BYTES: usize = ROUND_PAGES * BLOCK_BYTES;
@@ -35,7 +36,7 @@ impl View<'_> {
     pub(super) fn answer(&self, entries: &[u64], each: &mut dyn FnMut(usize, u64, u64)) -> Result<()> {
         let place = self.shape.place();
         let mut asked: Vec<(u64, u32)> = entries.iter().zip(0..).map(|(&entry, i)| (entry, i)).collect();
-        asked.sort_unstable();
+        Sorter::new().sort(&mut asked, &mut Vec::new());
         let mut blocks = Vec::new();
         let mut rest = &asked[..];
         while !rest.is_empty() {
@@ -70,7 +71,7 @@ impl View<'_> {
     }
 
     /// The pages as they would be if everything were applied.
-    fn compose(&self, pages: &[u64], blocks: &mut [u8]) -> Result<()> {
+    pub(super) fn compose(&self, pages: &[u64], blocks: &mut [u8]) -> Result<()> {
         self.pages.read(pages, blocks)?;
         for log in self.logs {
             self.add_log(log, pages, blocks)?;

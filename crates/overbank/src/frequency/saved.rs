@@ -12,6 +12,7 @@ use super::memory::Buffer;
 use super::options::{FrequencyOptions, invalid};
 use super::place::Shape;
 use super::query::ROUND_BYTES;
+use super::writer::WRITER_BYTES;
 use crate::store::{CommitId, Entry, FileRef, Files, Participant, Prepared, Record, Store, Structure};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -60,6 +61,7 @@ impl Frequency {
             pending: options.pending as u32,
             sequence: 0,
             extents: 0,
+            epoch: 0,
             weight: 0,
             memory_bytes: options.memory_bytes as u64,
             logs: Vec::new(),
@@ -118,11 +120,13 @@ impl Frequency {
             pending,
             memory_bytes: wanted_bytes,
             files: store.files().clone(),
+            hash_id: store.hasher().into(),
             read_only: store.is_read_only().then(|| store.device().path()),
             buffer: Buffer::new(reservation.bytes() - fixed_bytes),
             logs,
             pages,
             sequence: state.sequence,
+            epoch: state.epoch,
             weight: state.weight,
             saturated: state.saturated,
             is_changed: false,
@@ -171,6 +175,7 @@ impl Participant for Frequency {
             pending: self.pending as u32,
             sequence: self.sequence,
             extents: self.pages.extents().into(),
+            epoch: self.epoch,
             weight: self.weight,
             memory_bytes: self.memory_bytes as u64,
             logs: self.logs.iter().map(|log| (log.sequence, log.blocks())).collect(),
@@ -193,9 +198,10 @@ impl Participant for Frequency {
     }
 }
 
-/// RAM beside the buffer: a group or a round of an estimate, a cursor for each pending chunk, and the log's writer.
-fn fixed_bytes(shape: Shape, pending: usize) -> usize {
-    shape.group_bytes().max(ROUND_BYTES) + pending * Log::cursor_bytes() + Log::writer_bytes()
+/// RAM beside the buffer: two groups (of a merge) or one and a round of an estimate, a cursor for each pending chunk, and
+/// the log's writer.
+pub(super) fn fixed_bytes(shape: Shape, pending: usize) -> usize {
+    shape.group_bytes() + shape.group_bytes().max(ROUND_BYTES) + pending * Log::cursor_bytes() + WRITER_BYTES
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {

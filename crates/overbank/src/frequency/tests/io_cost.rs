@@ -101,6 +101,46 @@ fn equal_keys_are_joined_before_they_are_logged() {
 }
 
 #[test]
+fn a_stream_of_few_keys_never_leaves_the_buffer() {
+    let device = Arc::new(SimDevice::new(1));
+    let store = Store::create_on(device.clone(), store_options()).unwrap();
+    let sketch = store.frequency("f", small()).unwrap();
+    let hashes = keys(&store, 0..500);
+    let mut model = Model::default();
+    let io = counted(&device, || {
+        for turn in 0..100 {
+            let weights = vec![turn; 500];
+            held(&sketch).update(&hashes, (turn % 3 == 0).then_some(&weights[..])).unwrap();
+            hashes.iter().for_each(|&hash| model.add(hash, if turn % 3 == 0 { turn } else { 1 }));
+        }
+    });
+    assert!(held(&sketch).buffer_updates() < 50_000 / 4);
+    assert_eq!(io, IoCounts::default());
+    compare(&store, &sketch, &model, &hashes);
+}
+
+#[test]
+fn many_small_commits_do_not_pass_over_the_pages() {
+    let device = Arc::new(SimDevice::new(1));
+    let store = Store::create_on(device.clone(), store_options()).unwrap();
+    let options = small().shape(204 * 120, 5).group_pages(128).pending(3).memory_bytes(4 << 20);
+    let sketch = store.frequency("f", options).unwrap();
+    let mut model = Model::default();
+    for turn in 0..40u8 {
+        let hashes = keys(&store, (0..20).map(|i| u64::from(turn) * 13 + i));
+        held(&sketch).update(&hashes, None).unwrap();
+        hashes.iter().for_each(|&hash| model.add(hash, 1));
+        store.commit(&[turn]).unwrap();
+        assert!(held(&sketch).pending_chunks() <= 3);
+        compare(&store, &sketch, &model, &keys(&store, 0..600));
+    }
+    assert_eq!(held(&sketch).pages.extents(), 0);
+    drop((sketch, store));
+    let store = Store::open_on(device, store_options()).unwrap();
+    compare(&store, &Frequency::open(&store, "f").unwrap(), &model, &keys(&store, 0..600));
+}
+
+#[test]
 fn an_unchanged_sketch_costs_a_commit_nothing() {
     let (device, store, _sketch) = filled(2);
     store.commit(b"a").unwrap();
@@ -108,4 +148,31 @@ fn an_unchanged_sketch_costs_a_commit_nothing() {
         store.commit(b"a").unwrap();
     });
     assert_eq!(io, IoCounts::default());
+}
+
+#[test]
+fn the_plan_is_what_updates_cost() {
+    let device = Arc::new(SimDevice::new(1));
+    let store = Store::create_on(device.clone(), store_options()).unwrap();
+    let options = small().shape(204 * 64, 5).memory_bytes(2_620_000);
+    let plan = options.plan().unwrap();
+    let sketch = store.frequency("f", options).unwrap();
+    assert_eq!(plan.buffer_updates, held(&sketch).buffer_updates());
+    let cycle = 3 * plan.buffer_updates as u64;
+    let mut next = 0;
+    let mut cycles = |count: u64| {
+        let end = next + count * cycle;
+        while next < end {
+            held(&sketch).update(&keys(&store, next..next + 64), None).unwrap();
+            next += 64;
+        }
+    };
+    // The first pass reads nothing.
+    cycles(2);
+    let io = counted(&device, || cycles(6));
+    let updates = (6 * cycle) as f64;
+    let (written, read) = (io.blocks_written as f64 / updates, io.blocks_read as f64 / updates);
+    assert!((written / plan.blocks_written - 1.0).abs() < 0.2, "{written} written, {plan:?}");
+    assert!((read / plan.blocks_read - 1.0).abs() < 0.2, "{read} read, {plan:?}");
+    assert!(device.used_bytes() <= plan.flash_bytes_max + (256 << 10));
 }

@@ -1,7 +1,15 @@
 //! The law: for any order of arrival, split into batches, buffer, pending chunks, commits and reopenings, the estimates are
 //! those of the in-RAM sketch.
 
+mod accuracy;
+mod conservative;
+mod crash;
+mod damage;
+mod heavy;
 mod io_cost;
+mod panes;
+mod planted;
+mod whole;
 
 use super::model::Model;
 use super::{Frequency, FrequencyOptions};
@@ -11,9 +19,9 @@ use crate::{Error, KeyHash, Seed};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Options of a sketch small enough that a test sees many groups, and a buffer of about 2,000 updates.
+/// Options of a sketch small enough that a test sees many groups, and a buffer of some thousand updates.
 fn small() -> FrequencyOptions {
-    FrequencyOptions::new().shape(204 * 11, 5).group_pages(4).memory_bytes(4 << 20).pending(2)
+    FrequencyOptions::new().shape(204 * 11, 5).group_pages(4).memory_bytes(2_700_000).pending(2)
 }
 
 fn store_options() -> StoreOptions {
@@ -73,7 +81,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn estimates_are_those_of_the_sketch_in_ram(
@@ -82,10 +90,11 @@ proptest! {
         wide_cells: bool,
         wide_records: bool,
         depth in 1u32..7,
-        lg_group_pages in 0u32..4,
+        lg_group_pages in prop_oneof![0u32..4, Just(7)],
+        wide: bool,
     ) {
         let options = FrequencyOptions::new()
-            .shape(700, depth)
+            .shape(if wide { 20_000 } else { 700 }, depth)
             .group_pages(1 << lg_group_pages)
             .cell_bytes(if wide_cells { 8 } else { 4 })
             .record_bytes(if wide_records { 8 } else { 4 })
@@ -229,7 +238,7 @@ fn a_full_buffer_flushes_by_itself_and_long_batches_are_cut() {
     let mut model = Model::default();
     let updates = held(&sketch).buffer_updates() as u64;
     let mut random = Random(5);
-    let hashes = keys(&store, (0..5 * updates + 17).map(|_| random.below(3000)));
+    let hashes = keys(&store, (0..5 * updates + 17).map(|_| random.below(1_000_000)));
     held(&sketch).update(&hashes, None).unwrap();
     assert!(held(&sketch).pending_chunks() <= 2 && held(&sketch).sequence >= 4);
     hashes.iter().for_each(|&hash| model.add(hash, 1));
