@@ -17,11 +17,8 @@ use crate::Result;
 use crate::batch::Sorter;
 use crate::device::BLOCK_BYTES;
 
-/// Pages held at a time.
-const ROUND_PAGES: usize = 256;
-
-/// RAM of a round, in bytes.
-pub(super) const ROUND_BYTES: usize = ROUND_PAGES * BLOCK_BYTES;
+/// The least RAM of a round in bytes: enough pages to keep 128 reads in flight for a while.
+pub(super) const ROUND_BYTES: usize = 256 * BLOCK_BYTES;
 
 /// What an estimate looks at.
 pub(super) struct View<'a> {
@@ -38,6 +35,9 @@ impl View<'_> {
         let mut asked: Vec<(u64, u32)> = entries.iter().zip(0..).map(|(&entry, i)| (entry, i)).collect();
         Sorter::new().sort(&mut asked, &mut Vec::new());
         let mut blocks = Vec::new();
+        // Estimates have the RAM that a merge has for two groups, for neither runs beside the other.
+        let group_bytes = self.shape.group_bytes();
+        let round_pages = (group_bytes + group_bytes.max(ROUND_BYTES)) / BLOCK_BYTES;
         let mut rest = &asked[..];
         while !rest.is_empty() {
             let mut pages: Vec<u64> = Vec::new();
@@ -45,7 +45,7 @@ impl View<'_> {
             for &(entry, _) in rest {
                 let page = place.page(entry);
                 if pages.last() != Some(&page) {
-                    if pages.len() == ROUND_PAGES {
+                    if pages.len() == round_pages {
                         break;
                     }
                     pages.push(page);
