@@ -231,26 +231,65 @@ fn the_exploration_sees_a_missing_sync() {
 #[test]
 fn a_failing_device_leaves_a_commit_and_a_full_one_leaves_every_answer() {
     const COMMITS: u64 = 5;
-    let whole = SimDevice::new(3);
-    record(&whole, Arc::new(whole.clone()), 3, COMMITS);
     let (mut stopped, mut full) = (0, 0);
-    for operation in 0..whole.changes() {
-        for kind in [FaultKind::Eio, FaultKind::Enospc, FaultKind::ShortWrite] {
-            for sticky in [false, true] {
-                let device = SimDevice::new(3);
-                device.inject(Fault { operation, on_reads: false, kind, sticky });
-                let history = record(&device, Arc::new(device.clone()), 3, COMMITS);
-                stopped += u64::from(history.error.is_some());
-                full += history.full;
-                device.heal();
-                let place = format!("{kind:?}, sticky {sticky}, at operation {operation}");
-                for plan in [Plan::Nothing, Plan::Everything, Plan::Sectors] {
-                    let seen = compare(&device.crash(plan, operation), &history.allowed_at_end());
-                    seen.unwrap_or_else(|wrong| panic!("{place}, then {plan}: {wrong}"));
+    // Several groups, so that a pass may stop between them, and one.
+    for workload in [4, 3] {
+        let whole = SimDevice::new(workload);
+        record(&whole, Arc::new(whole.clone()), workload, COMMITS);
+        for operation in 0..whole.changes() {
+            for kind in [FaultKind::Eio, FaultKind::Enospc, FaultKind::ShortWrite] {
+                for sticky in [false, true] {
+                    let device = SimDevice::new(workload);
+                    device.inject(Fault { operation, on_reads: false, kind, sticky });
+                    let history = record(&device, Arc::new(device.clone()), workload, COMMITS);
+                    stopped += u64::from(history.error.is_some());
+                    full += history.full;
+                    device.heal();
+                    let place = format!("{kind:?}, sticky {sticky}, at operation {operation} of {workload}");
+                    for plan in [Plan::Nothing, Plan::Everything, Plan::Sectors] {
+                        let seen = compare(&device.crash(plan, operation), &history.allowed_at_end());
+                        seen.unwrap_or_else(|wrong| panic!("{place}, then {plan}: {wrong}"));
+                    }
                 }
             }
         }
     }
     println!("{stopped} stopped, {full} full disks survived");
     assert!(stopped > 0 && full > 0);
+}
+
+#[test]
+fn a_pass_that_stops_between_two_groups_counts_nothing_twice() {
+    let device = Arc::new(SimDevice::new(1));
+    let store = Store::create_on(device.clone(), store_options()).unwrap();
+    let sketch = store.frequency("f", options(0)).unwrap();
+    let mut model = Model::default();
+    let mut update = || {
+        held(&sketch).update(&probes(&store), None).unwrap();
+        probes(&store).iter().for_each(|&hash| model.add(hash, 1));
+        model.clone()
+    };
+    update();
+    held(&sketch).flush().unwrap();
+    update();
+    // The file's creation, then the first group's write; the second group's finds the disk full.
+    let operation = device.changes() + 2;
+    device.inject(Fault { operation, on_reads: false, kind: FaultKind::Enospc, sticky: false });
+    assert!(matches!(held(&sketch).apply(), Err(Error::Full { .. })));
+    assert_eq!(held(&sketch).pages.extents(), 1);
+    let mut expected = Model::default();
+    for turn in 0..3 {
+        expected = match turn {
+            0 => update(),
+            1 => {
+                held(&sketch).flush().unwrap();
+                update()
+            }
+            _ => {
+                held(&sketch).apply().unwrap();
+                expected
+            }
+        };
+        super::compare(&store, &sketch, &expected, &probes(&store));
+    }
 }
