@@ -1,12 +1,14 @@
 //! Compact summaries of streams that outgrow RAM and one core.
 //!
 //! The rooms stand on each other; each may use only those above it (checked by `cargo xtask tidy`):
-//! [`error`], [`bits`], [`batch`], [`device`], [`store`], [`segment`], [`sketch`]. `ARCHITECTURE.md` is the map.
+//! [`error`], [`bits`], [`batch`], [`device`], [`store`], [`segment`], [`sketch`],
+//! [`frequency`], [`profile`]. `ARCHITECTURE.md` is the map.
 
 pub mod batch;
 pub mod bits;
 pub mod device;
 pub mod error;
+pub mod frequency;
 pub mod profile;
 pub mod segment;
 pub mod sketch;

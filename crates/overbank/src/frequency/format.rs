@@ -1,0 +1,336 @@
+//! Where every byte of a frequency sketch lies; the only file that knows.
+//!
+//! ```text
+//! pages file   │ extent 0 │ extent 1 │ …     an extent holds one group of pages, in any order of groups; written in place,
+//!              one sealed block a page:       never over an extent that the last commit names
+//!                tag = page (low 32 bits), sequence = the apply that wrote it, body = cells, zeros behind
+//!
+//! log file     │ records │ records │ … │ fences │ …     immutable; sequence = that of the log
+//! records      0       4       6          8
+//!   (OBfu)     ├ page ─┼ units ┼ weighted ┼ units × record ┼ weighted × record ┼ weighted × i64 ┼ zeros ┤
+//!              a record is (page - first page) * 2^residue_bits + residue, in 4 or 8 bytes
+//! fences       0
+//!   (OBff)     ├ first page of each block of records, u32 each ┼ zeros ┤
+//!
+//! table (blob) │ extent u32, sequence u64 │ … one a group        extent u32::MAX: never written, all zeros
+//!
+//! state        0        4      8       12     16      20        24      32       40         44       48
+//!              ├ magic ─┼ ver. ┼ depth ┼ cell ┼ record ┼ group ─┼ pages ┼ columns, flags ┼ pending ┼ …
+//!              48 sequence u64, extents u64, weight u64, memory u64, epoch u64, logs: count u32, then (sequence, blocks) u64 each
+//!              flags: 1 saturated, 2 conservative
+//! files        table, pages (if extents > 0), logs in order
+//! ```
+//!
+//! All numbers are little-endian. A change to any byte bumps [`VERSION`].
+
+use super::place::Shape;
+use crate::device::block::BODY_BYTES;
+use crate::sketch::count_min::Layout;
+use crate::{Error, Result};
+use std::path::PathBuf;
+
+/// The version of everything in this file.
+pub(super) const VERSION: u16 = 1;
+pub(super) const RECORDS_TAG: u32 = u32::from_le_bytes(*b"OBfu");
+pub(super) const FENCES_TAG: u32 = u32::from_le_bytes(*b"OBff");
+/// An extent that is not there: the group was never written and is all zeros.
+pub(super) const NO_EXTENT: u32 = u32::MAX;
+/// Fences in one block.
+pub(super) const BLOCK_FENCES: usize = BODY_BYTES / size_of::<u32>();
+
+const MAGIC: u32 = u32::from_le_bytes(*b"OBfq");
+/// What a block of records has before the records.
+pub(super) const RECORDS_HEADER_BYTES: usize = 8;
+const WEIGHT_BYTES: usize = size_of::<i64>();
+const SLOT_BYTES: usize = size_of::<u32>() + size_of::<u64>();
+const SATURATED: u32 = 1;
+const CONSERVATIVE: u32 = 2;
+
+/// What the manifest keeps of a sketch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct State {
+    pub(super) shape: Shape,
+    pub(super) saturated: bool,
+    pub(super) pending: u32,
+    pub(super) sequence: u64,
+    pub(super) extents: u64,
+    pub(super) weight: u64,
+    pub(super) memory_bytes: u64,
+    pub(super) epoch: u64,
+    /// Sequence and blocks of records of each log.
+    pub(super) logs: Vec<(u64, u64)>,
+}
+
+/// Where a group lies, and the last log that was applied to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Slot {
+    pub(super) extent: u32,
+    pub(super) sequence: u64,
+}
+
+impl Slot {
+    pub(super) const EMPTY: Slot = Slot { extent: NO_EXTENT, sequence: 0 };
+}
+
+impl State {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let layout = self.shape.layout;
+        let mut bytes = Vec::with_capacity(92 + 16 * self.logs.len());
+        for word in [
+            MAGIC,
+            VERSION.into(),
+            layout.depth(),
+            self.shape.cell_bytes,
+            self.shape.record_bytes,
+            self.shape.group_pages,
+        ] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&layout.pages().to_le_bytes());
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let flags = flag(self.saturated, SATURATED) | flag(self.shape.is_conservative, CONSERVATIVE);
+        for word in [layout.columns(), flags, self.pending, 0] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        for word in [self.sequence, self.extents, self.weight, self.memory_bytes, self.epoch] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&(self.logs.len() as u32).to_le_bytes());
+        for (sequence, blocks) in &self.logs {
+            bytes.extend_from_slice(&sequence.to_le_bytes());
+            bytes.extend_from_slice(&blocks.to_le_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut words = Words { bytes, at: 0 };
+        words.require("magic", MAGIC)?;
+        let version = words.u32()?;
+        if version != VERSION.into() {
+            let what = "the frequency sketch".to_owned();
+            return Err(Error::UnsupportedVersion { what, found: version, supported: VERSION.into() });
+        }
+        let (depth, cell_bytes) = (words.u32()?, words.u32()?);
+        let (record_bytes, group_pages) = (words.u32()?, words.u32()?);
+        let (pages, columns, flags) = (words.u64()?, words.u32()?, words.u32()?);
+        let pending = words.u32()?;
+        words.require("padding", 0)?;
+        let (sequence, extents, weight) = (words.u64()?, words.u64()?, words.u64()?);
+        let (memory_bytes, epoch) = (words.u64()?, words.u64()?);
+        let count = words.u32()? as usize;
+        if words.bytes.len() - words.at != count.saturating_mul(16) {
+            return Err(words.corrupt(
+                "number of logs",
+                words.bytes.len().saturating_sub(words.at) / 16,
+                count,
+            ));
+        }
+        let logs = (0..count).map(|_| Ok((words.u64()?, words.u64()?))).collect::<Result<Vec<_>>>()?;
+        if flags & !(SATURATED | CONSERVATIVE) != 0 {
+            return Err(words.corrupt("flags", "0 to 3", flags));
+        }
+        let shape = Layout::with_shape(pages, columns, depth)
+            .and_then(|layout| Shape::new(layout, cell_bytes, record_bytes, group_pages))
+            .map_err(|why| words.corrupt("the shape", "a valid one", why))?
+            .conservative(flags & CONSERVATIVE != 0);
+        let ascending = logs.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !ascending || logs.last().is_some_and(|log| log.0 > sequence) {
+            return Err(words.corrupt("sequences of logs", format!("ascending up to {sequence}"), "others"));
+        }
+        let saturated = flags & SATURATED != 0;
+        Ok(State { shape, saturated, pending, sequence, extents, weight, memory_bytes, epoch, logs })
+    }
+}
+
+pub(super) fn encode_table(table: &[Slot]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(table.len() * SLOT_BYTES);
+    for slot in table {
+        bytes.extend_from_slice(&slot.extent.to_le_bytes());
+        bytes.extend_from_slice(&slot.sequence.to_le_bytes());
+    }
+    bytes
+}
+
+/// The table back, with every extent in range and named once.
+pub(super) fn decode_table(bytes: &[u8], state: &State, path: PathBuf) -> Result<Vec<Slot>> {
+    let mut words = Words { bytes, at: 0 };
+    let corrupt = |what, expected: String, found: String| Error::Corrupt {
+        path: path.clone(),
+        at: 0,
+        what,
+        expected,
+        found,
+    };
+    let groups = state.shape.groups();
+    if bytes.len() != groups * SLOT_BYTES {
+        let (expected, found) = (groups * SLOT_BYTES, bytes.len());
+        return Err(corrupt("bytes of the group table", expected.to_string(), found.to_string()));
+    }
+    // The most there can be: a group has the last commit's extent and the present one, and one group a third, being written.
+    let extents_max = 2 * groups as u64 + 1;
+    if state.extents > extents_max {
+        return Err(corrupt("extents", format!("at most {extents_max}"), state.extents.to_string()));
+    }
+    let mut taken = vec![false; state.extents as usize];
+    let mut table = Vec::with_capacity(groups);
+    for _ in 0..groups {
+        let slot = Slot { extent: words.u32()?, sequence: words.u64()? };
+        if slot.extent != NO_EXTENT {
+            let free = taken.get_mut(slot.extent as usize).filter(|taken| !**taken);
+            let found = slot.extent.to_string();
+            *free.ok_or_else(|| corrupt("extent", "in range and named once".into(), found))? = true;
+        }
+        if slot.sequence > state.sequence || (slot.extent == NO_EXTENT && slot.sequence != 0) {
+            let expected = format!("at most {}", state.sequence);
+            return Err(corrupt("sequence of a group", expected, slot.sequence.to_string()));
+        }
+        table.push(slot);
+    }
+    Ok(table)
+}
+
+/// Composes the body of one block of records.
+#[derive(Debug, Default)]
+pub(super) struct BlockOfRecords {
+    first_page: u64,
+    units: Vec<u64>,
+    weighted: Vec<(u64, i64)>,
+}
+
+impl BlockOfRecords {
+    pub(super) fn is_empty(&self) -> bool {
+        self.units.is_empty() && self.weighted.is_empty()
+    }
+
+    pub(super) fn first_page(&self) -> u64 {
+        self.first_page
+    }
+
+    /// Takes an update of `page`, if it fits. Updates come in hash order.
+    #[inline]
+    pub(super) fn push(&mut self, shape: Shape, page: u64, dense: u64, weight: i64) -> bool {
+        if self.is_empty() {
+            self.first_page = page;
+        }
+        let record_bytes = shape.record_bytes as usize;
+        let held = RECORDS_HEADER_BYTES
+            + self.units.len() * record_bytes
+            + self.weighted.len() * (record_bytes + WEIGHT_BYTES);
+        let more = if weight == 1 { record_bytes } else { record_bytes + WEIGHT_BYTES };
+        if held + more > BODY_BYTES || page - self.first_page >= shape.span_pages() {
+            return false;
+        }
+        let record = dense - (self.first_page << shape.residue_bits());
+        if weight == 1 {
+            self.units.push(record);
+        } else {
+            self.weighted.push((record, weight));
+        }
+        true
+    }
+
+    /// Writes the body and is empty again.
+    pub(super) fn encode(&mut self, shape: Shape, body: &mut [u8]) {
+        body.fill(0);
+        body[..4].copy_from_slice(&(self.first_page as u32).to_le_bytes());
+        body[4..6].copy_from_slice(&(self.units.len() as u16).to_le_bytes());
+        body[6..8].copy_from_slice(&(self.weighted.len() as u16).to_le_bytes());
+        let record_bytes = shape.record_bytes as usize;
+        let (units, rest) = body[RECORDS_HEADER_BYTES..].split_at_mut(self.units.len() * record_bytes);
+        let (records, weights) = rest.split_at_mut(self.weighted.len() * record_bytes);
+        put_records(units, record_bytes, self.units.iter().copied());
+        put_records(records, record_bytes, self.weighted.iter().map(|&(record, _)| record));
+        for (bytes, (_, weight)) in weights.chunks_exact_mut(WEIGHT_BYTES).zip(&self.weighted) {
+            bytes.copy_from_slice(&weight.to_le_bytes());
+        }
+        self.units.clear();
+        self.weighted.clear();
+    }
+}
+
+fn put_records(bytes: &mut [u8], record_bytes: usize, records: impl Iterator<Item = u64>) {
+    if record_bytes == 4 {
+        let (places, _) = bytes.as_chunks_mut::<4>();
+        places.iter_mut().zip(records).for_each(|(place, record)| *place = (record as u32).to_le_bytes());
+    } else {
+        let (places, _) = bytes.as_chunks_mut::<8>();
+        places.iter_mut().zip(records).for_each(|(place, record)| *place = record.to_le_bytes());
+    }
+}
+
+/// Appends the updates of a block of records, as entries. `None` if the body is not one that [`BlockOfRecords`] wrote.
+pub(super) fn decode_records(
+    body: &[u8],
+    shape: Shape,
+    units: &mut Vec<u64>,
+    weighted: &mut Vec<(u64, i64)>,
+) -> Option<()> {
+    let place = shape.place();
+    let (header, rest) = body.split_at_checked(RECORDS_HEADER_BYTES)?;
+    let first_page = u64::from(u32::from_le_bytes(*header.first_chunk()?));
+    let unit_count = usize::from(u16::from_le_bytes(*header.get(4..)?.first_chunk()?));
+    let weighted_count = usize::from(u16::from_le_bytes(*header.get(6..)?.first_chunk()?));
+    let record_bytes = shape.record_bytes as usize;
+    let (unit_bytes, rest) = rest.split_at_checked(unit_count * record_bytes)?;
+    let (record_part, rest) = rest.split_at_checked(weighted_count * record_bytes)?;
+    let (weights, _) = rest.split_at_checked(weighted_count * WEIGHT_BYTES)?;
+    let base = first_page << shape.residue_bits();
+    let end = shape.layout.pages() << shape.residue_bits();
+    let before = (units.len(), weighted.len());
+    get_records(unit_bytes, record_bytes, |record| units.push(place.widen(base.wrapping_add(record))));
+    let mut weights = weights.as_chunks::<WEIGHT_BYTES>().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
+    get_records(record_part, record_bytes, |record| {
+        weighted.push((place.widen(base.wrapping_add(record)), weights.next().unwrap_or(0)));
+    });
+    let (units, weighted) = (&units[before.0..], &weighted[before.1..]);
+    let in_order = units.is_sorted() && weighted.is_sorted_by_key(|&(entry, _)| entry);
+    let last = units.last().copied().max(weighted.last().map(|&(entry, _)| entry))?;
+    (in_order && place.dense(last) < end).then_some(())
+}
+
+fn get_records(bytes: &[u8], record_bytes: usize, each: impl FnMut(u64)) {
+    if record_bytes == 4 {
+        bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes).into()).for_each(each);
+    } else {
+        bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).for_each(each);
+    }
+}
+
+/// Reads numbers off the front of bytes that may be anything.
+struct Words<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Words<'_> {
+    fn u32(&mut self) -> Result<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let word = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>()).copied();
+        let word = word.ok_or_else(|| self.corrupt("length", "more bytes", self.bytes.len()))?;
+        self.at += N;
+        Ok(word)
+    }
+
+    fn require(&mut self, what: &'static str, expected: u32) -> Result<()> {
+        let found = self.u32()?;
+        if found == expected { Ok(()) } else { Err(self.corrupt(what, expected, found)) }
+    }
+
+    fn corrupt(&self, what: &'static str, expected: impl ToString, found: impl ToString) -> Error {
+        Error::Corrupt {
+            path: "frequency".into(),
+            at: self.at as u64,
+            what,
+            expected: expected.to_string(),
+            found: found.to_string(),
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Frequency beyond RAM: a count-min sketch on flash, updated in sequential passes, with every estimate one block away.
+//!
+//! ```text
+//!   KeyHash ─▶ entry (page, residue) ─▶ buffer ──full──▶ log: one file a flush, in hash order
+//!                                         │                │ more than `pending` of them
+//!                                         │                ▼
+//!                                         └──────────▶ one pass over the groups: read, add, write elsewhere
+//!                                         │                │                         │
+//!              estimate: least cell of  buffer    +   log blocks of the page   +   the page
+//! ```
+//!
+//! 1. A key's cells lie in one page, a page is one block, and pages are in hash order.
+//! 2. An estimate counts every update made before it, wherever it waits, and equals that of the in-RAM sketch of the same
+//!    layout: it depends neither on the order of updates nor on batches, buffer, pending chunks or commits. (In
+//!    conservative mode it does, and lies between the true count and that estimate.)
+//! 3. An estimate writes nothing. With `pending = 0` it reads exactly one block, and none of a page never written.
+//! 4. What the last commit needs is never written over: groups move to free extents, logs are immutable.
+//! 5. Cells saturate; an estimate at the maximum has an upper bound of `u64::MAX`.
+//!
+//! With `k` pages, `M` updates in the buffer and `P` chunks pending:
+//!
+//! | operation | CPU | block reads | block writes |
+//! |---|---|---|---|
+//! | `update` | a sort, then `depth` cells | `(k / (P + 1)) / M`, and the log | the same, and 1 / 1018 for the log |
+//! | `estimate` | `depth` cells, and the records of the page | 1, and about 1 a pending chunk | 0 |
+//! | `estimate` of `q` keys | a sort of `q` | at most one of each page | 0 |
+//! | `commit` | a sort | 0; a pass where `P` chunks are pending | the buffer's log; 12 bytes a group after a pass |
+//!
+//! RAM: `memory_bytes`, 12 bytes a group, 4 bytes a block of log. Flash: the sketch once or, between a pass and the
+//! commit behind it, up to twice; and the logs.
+//!
+//! Source: Goswami, Medjedovic, Mekic, Pandey, "Buffered count-min sketch on SSD: theory and experiments" (ESA 2018).
+//!
+//! Deviations: the paper keeps a sub-buffer a page group and rewrites one page when its sub-buffer is full, which is a
+//! random read and write for a few hundred updates. Here the whole buffer is sorted and either logged or applied in one
+//! sequential pass, so the device never sees a small write. The paper's estimate empties the sub-buffer and writes; ours
+//! adds it to a copy. A key's columns come from 23 (or 40) bits of its hash, kept in the log, instead of from all of it;
+//! [`FrequencyOptions::record_bytes`] says what that costs.
+
+mod flash;
+mod format;
+mod heavy;
+mod log;
+mod memory;
+#[cfg(test)]
+mod model;
+mod options;
+mod page;
+mod panes;
+mod place;
+mod plan;
+mod query;
+mod saved;
+#[cfg(test)]
+mod tests;
+mod whole;
+mod writer;
+
+pub use options::FrequencyOptions;
+pub use panes::FrequencyPanes;
+pub use plan::FrequencyPlan;
+
+use crate::sketch::count_min::Layout;
+use crate::sketch::{CountBounds, HashId};
+use crate::store::{FileRef, Files, Reservation};
+use crate::{Error, KeyHash, Result};
+use flash::Pages;
+use log::Log;
+use memory::Buffer;
+use place::Shape;
+use query::View;
+use std::path::PathBuf;
+
+/// A count-min sketch that lives in a store; see the module's own page.
+///
+/// ```
+/// use overbank::frequency::{Frequency, FrequencyOptions};
+/// use overbank::store::{Store, StoreOptions};
+///
+/// let store = Store::in_memory(StoreOptions::new())?;
+/// let options = FrequencyOptions::new().error(1e-4, 0.01).memory_bytes(8 << 20);
+/// let clicks = Frequency::create(&store, "clicks", options)?;
+/// let key = |text: &str| store.hasher().hash(text.as_bytes());
+/// let mut sketch = clicks.lock().unwrap();
+/// sketch.update(&[key("/index.html"), key("/about.html")], Some(&[3, 1]))?;
+/// assert_eq!(sketch.estimate(&[key("/index.html"), key("/none")])?, [3, 0]);
+/// drop(sketch);
+/// store.commit(b"offset=2")?;
+/// # Ok::<(), overbank::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Frequency {
+    shape: Shape,
+    pending: usize,
+    memory_bytes: usize,
+    files: Files,
+    hash_id: HashId,
+    /// Where the store is, if it cannot be written.
+    read_only: Option<PathBuf>,
+    buffer: Buffer,
+    logs: Vec<Log>,
+    pages: Pages,
+    sequence: u64,
+    /// Which pane of a window it is; 0 otherwise.
+    epoch: u64,
+    weight: u64,
+    saturated: bool,
+    /// Whether there is something to commit.
+    is_changed: bool,
+    table: Option<FileRef>,
+    prepared_table: Option<FileRef>,
+    is_table_changed: bool,
+    _reservation: Reservation,
+}
+
+impl Frequency {
+    /// Adds `weights[i]` to `hashes[i]`; without weights, 1 to each.
+    ///
+    /// # Cost
+    /// Amortised far below one block an update; every so often it logs the buffer or passes over the sketch.
+    ///
+    /// # Errors
+    /// `ReadOnly`; `Full` and other I/O errors. A batch of up to [`Frequency::buffer_updates`] updates is then not taken; of
+    /// a longer one, the parts of that length before the failure are.
+    ///
+    /// # Panics
+    /// If there are weights, but not one for each hash.
+    pub fn update(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
+        self.writable()?;
+        let Some(weights) = weights else {
+            return self.update_units(hashes);
+        };
+        assert_eq!(hashes.len(), weights.len(), "one weight for each hash");
+        let place = self.shape.place();
+        let mut records = Vec::with_capacity(hashes.len());
+        for (&hash, &weight) in hashes.iter().zip(weights) {
+            let mut left = weight;
+            // A record's weight is signed: one above i64::MAX takes two or three.
+            while left > 0 {
+                let part = left.min(i64::MAX as u64);
+                records.push((place.entry(hash), part as i64));
+                left -= part;
+            }
+        }
+        self.push_weighted(&records)
+    }
+
+    /// Takes `weights[i]` off `hashes[i]`; without weights, 1 from each. No key may fall below zero: the strict turnstile
+    /// model.
+    ///
+    /// # Accuracy
+    /// Where a key is taken off more often than it was added, its own and other keys' estimates may be too low. A saturated
+    /// cell stays saturated.
+    ///
+    /// # Errors
+    /// As [`Frequency::update`]; `InvalidOption` for a weight above `i64::MAX`, and in conservative mode.
+    ///
+    /// # Panics
+    /// If there are weights, but not one for each hash.
+    pub fn remove(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
+        self.writable()?;
+        self.plain("remove")?;
+        assert!(weights.is_none_or(|weights| weights.len() == hashes.len()), "one weight for each hash");
+        let place = self.shape.place();
+        let mut records = Vec::with_capacity(hashes.len());
+        for (i, &hash) in hashes.iter().enumerate() {
+            let weight = weights.map_or(1, |weights| weights[i]);
+            let Ok(signed) = i64::try_from(weight) else {
+                return options::invalid("weight", weight, "take off at most 2^63 - 1 at a time");
+            };
+            if signed != 0 {
+                records.push((place.entry(hash), -signed));
+            }
+        }
+        self.push_weighted(&records)
+    }
+
+    /// How often each key occurred: never too low, too high by little. In the order of `hashes`.
+    ///
+    /// # Cost
+    /// One block read for each distinct page, and about one for each of its pending chunks, up to 128 in flight; pages that
+    /// lie close together are read in one request, so that a large batch becomes a sequential sweep.
+    ///
+    /// # Accuracy
+    /// As [`Frequency::bounds`].
+    ///
+    /// # Errors
+    /// `Corrupt`, or what the device says.
+    pub fn estimate(&mut self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
+        let mut estimates = vec![0; hashes.len()];
+        self.answer(hashes, &mut |i, estimate, _| estimates[i] = estimate)?;
+        Ok(estimates)
+    }
+
+    /// The estimates with bounds that hold for each key with probability `confidence`.
+    ///
+    /// # Cost
+    /// As [`Frequency::estimate`], and one sum over row 0 of each page.
+    ///
+    /// # Accuracy
+    /// `upper` is certain (if no key was taken off too often). `lower` fails with probability at most `1 - confidence`
+    /// over the choice of the seed, for a key chosen without looking at the sketch, whatever the stream: the weight `W` of
+    /// the key's page is known, so by Markov all rows are off by `b W / columns` with probability `b^-depth`, and keys
+    /// with the same residue weigh `t W / 2^residue_bits` with probability `1 / t`. Each takes half of the failures.
+    ///
+    /// # Errors
+    /// As [`Frequency::estimate`].
+    pub fn bounds(&mut self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
+        let shape = self.shape;
+        let mut bounds = vec![CountBounds::default(); hashes.len()];
+        self.answer(hashes, &mut |i, estimate, weight| {
+            let upper = if estimate == page::cell_max(shape) { u64::MAX } else { estimate };
+            let error = markov_error(shape, weight, confidence);
+            bounds[i] = CountBounds { lower: estimate.saturating_sub(error), estimate, upper };
+        })?;
+        Ok(bounds)
+    }
+
+    /// Theorem 1: the error that an estimate reaches with probability at most `e^-depth + pages^-c`, for a stream of the
+    /// present weight in which no key weighs much.
+    ///
+    /// `n epsilon (1 + sqrt(2 (c + 1) k ln k / n))`; [`Frequency::bounds`] needs no such stream.
+    pub fn theorem_1_error(&self, c: f64) -> f64 {
+        self.shape.layout.theorem_1_error((self.weight as f64).max(1.0), c)
+    }
+
+    /// Moves everything that waits to the pages, in one pass.
+    ///
+    /// # Cost
+    /// Reads and writes every group that something waits for.
+    ///
+    /// # Errors
+    /// `Full` leaves everything countable, and can be tried again; other errors of writing poison the store.
+    pub fn apply(&mut self) -> Result<()> {
+        self.writable()?;
+        if self.logs.is_empty() && self.buffer.is_empty() {
+            return Ok(());
+        }
+        let place = self.shape.place();
+        self.sequence += 1;
+        self.is_changed = true;
+        self.is_table_changed = true;
+        let (mut through, saturated) = (0, &mut self.saturated);
+        let applied = self.pages.apply(
+            &self.files,
+            &self.logs,
+            self.buffer.sorted(),
+            self.sequence,
+            &mut |page, full| {
+                through = page;
+                *saturated |= full;
+            },
+        );
+        // The groups that are through hold their part of the buffer.
+        self.buffer.forget_below(place, through);
+        applied?;
+        self.discard_logs();
+        Ok(())
+    }
+
+    /// The sum of all weights.
+    pub fn total_weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// Whether a pass has seen a cell come to stand at its maximum.
+    pub fn saturated(&self) -> bool {
+        self.saturated
+    }
+
+    /// The shape of the sketch.
+    pub fn layout(&self) -> &Layout {
+        &self.shape.layout
+    }
+
+    /// How many updates of weight 1 the buffer holds; those of other weights take twice the space.
+    pub fn buffer_updates(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// How many chunks a group may have now: logs that are not applied yet.
+    pub fn pending_chunks(&self) -> usize {
+        self.logs.len()
+    }
+
+    fn update_units(&mut self, hashes: &[KeyHash]) -> Result<()> {
+        let place = self.shape.place();
+        for part in hashes.chunks(self.buffer.capacity().max(1)) {
+            self.make_room(part.len(), false)?;
+            self.buffer.push_units(part.iter().map(|&hash| place.entry(hash)));
+            self.weight = self.weight.saturating_add(part.len() as u64);
+            self.is_changed = true;
+        }
+        Ok(())
+    }
+
+    fn push_weighted(&mut self, records: &[(u64, i64)]) -> Result<()> {
+        for part in records.chunks((self.buffer.capacity() / 2).max(1)) {
+            self.make_room(part.len(), true)?;
+            for &(entry, weight) in part {
+                self.buffer.push(entry, weight);
+                self.weight = self.weight.saturating_add_signed(weight);
+            }
+            self.is_changed = true;
+        }
+        Ok(())
+    }
+
+    fn make_room(&mut self, updates: usize, weighted: bool) -> Result<()> {
+        let has_room = |buffer: &Buffer| buffer.room(weighted) >= updates;
+        if has_room(&self.buffer) || self.buffer.condense()? && has_room(&self.buffer) {
+            return Ok(());
+        }
+        self.flush()
+    }
+
+    /// Empties the buffer, to a log or, where a group would have too many chunks, to the pages.
+    fn flush(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        if self.logs.len() >= self.pending {
+            return if self.merge_logs()? { Ok(()) } else { self.apply() };
+        }
+        let log =
+            Log::write(&self.files, self.shape, self.sequence + 1, |log| log.push_all(self.buffer.sorted()))?;
+        self.take_log(log);
+        Ok(())
+    }
+
+    /// Makes one log of all and the buffer, if that is cheaper than a pass over a single group.
+    fn merge_logs(&mut self) -> Result<bool> {
+        let late_blocks = self.buffer.len() / self.shape.block_records() + 1;
+        let blocks = self.logs.iter().map(Log::blocks).sum::<u64>() + late_blocks as u64;
+        if self.pending == 0 || 8 * blocks > u64::from(self.shape.group_pages) {
+            return Ok(false);
+        }
+        let (shape, pages, late) = (self.shape, &self.pages, self.buffer.sorted());
+        let applied = |group: usize| pages.table()[group].sequence;
+        let log = log::merge(&self.files, shape, self.sequence + 1, &self.logs, late, applied)?;
+        self.discard_logs();
+        self.take_log(log);
+        Ok(true)
+    }
+
+    /// The buffer is in `log` now.
+    fn take_log(&mut self, log: Log) {
+        self.sequence += 1;
+        self.is_changed = true;
+        if log.blocks() > 0 {
+            self.logs.push(log);
+        } else {
+            let _ = self.files.discard(log.file_ref.id);
+        }
+        self.buffer.clear();
+    }
+
+    /// The logs are in other places now.
+    fn discard_logs(&mut self) {
+        for log in self.logs.drain(..) {
+            // A committed log cannot be discarded: it goes when the next commit does not name it.
+            let _ = self.files.discard(log.file_ref.id);
+        }
+    }
+
+    fn answer(&mut self, hashes: &[KeyHash], each: &mut dyn FnMut(usize, u64, u64)) -> Result<()> {
+        self.buffer.settle();
+        let place = self.shape.place();
+        let entries: Vec<u64> = hashes.iter().map(|&hash| place.entry(hash)).collect();
+        self.view().answer(&entries, each)
+    }
+
+    fn view(&self) -> View<'_> {
+        View { shape: self.shape, pages: &self.pages, logs: &self.logs, buffer: &self.buffer }
+    }
+
+    fn plain(&self, operation: &'static str) -> Result<()> {
+        if self.shape.is_conservative {
+            return options::invalid("mode", "conservative", &format!("cells raised so do not {operation}"));
+        }
+        Ok(())
+    }
+
+    fn writable(&self) -> Result<()> {
+        match &self.read_only {
+            Some(path) => Err(Error::ReadOnly { path: path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn markov_error(shape: Shape, page_weight: u64, confidence: f64) -> u64 {
+    let half = (1.0 - confidence).clamp(f64::MIN_POSITIVE, 1.0) / 2.0;
+    let weight = page_weight as f64;
+    let rows = half.powf(-1.0 / f64::from(shape.layout.depth())) * weight / f64::from(shape.layout.columns());
+    let twins = weight / 2f64.powi(shape.residue_bits() as i32) / half;
+    (rows + twins).ceil() as u64
+}

@@ -1,0 +1,193 @@
+//! What a caller may choose: the sketch's size in the papers' four ways, and what it costs to run.
+
+use super::place::Shape;
+use crate::sketch::count_min::Layout;
+use crate::sketch::count_min::layout::BLOCK_BODY_BYTES;
+use crate::{Error, Result};
+
+/// How many pages a group has unless told otherwise: 2 MiB, which a second-level cache holds and which a device writes at
+/// its full rate.
+const GROUP_PAGES: u32 = 512;
+
+/// Size and behaviour of a [`Frequency`](super::Frequency) sketch.
+///
+/// ```
+/// use overbank::frequency::FrequencyOptions;
+/// let layout = FrequencyOptions::new().error(1e-6, 0.01).layout()?;
+/// assert_eq!((layout.depth(), layout.columns()), (5, 204));
+/// assert!(layout.width() as f64 >= std::f64::consts::E / 1e-6);
+/// # Ok::<(), overbank::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct FrequencyOptions {
+    sizing: Sizing,
+    cell_bytes: u32,
+    record_bytes: u32,
+    group_pages: u32,
+    is_conservative: bool,
+    pub(super) pending: usize,
+    pub(super) memory_bytes: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Sizing {
+    Error { epsilon: f64, delta: f64 },
+    Shape { width: u64, depth: u32 },
+    Bytes { bytes: u64, depth: u32 },
+    Elements { elements: f64, overestimate: f64, delta: f64 },
+}
+
+impl Default for FrequencyOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FrequencyOptions {
+    /// `epsilon = 1e-6`, `delta = 0.01`, cells of 4 bytes, records of 4 bytes, up to 16 pending chunks a group, 32 MiB of
+    /// RAM.
+    pub fn new() -> Self {
+        Self {
+            sizing: Sizing::Error { epsilon: 1e-6, delta: 0.01 },
+            cell_bytes: 4,
+            record_bytes: 4,
+            group_pages: GROUP_PAGES,
+            is_conservative: false,
+            pending: 16,
+            memory_bytes: 32 << 20,
+        }
+    }
+
+    /// An estimate is too high by `epsilon * n` with probability at most `delta`: `width = ceil(e / epsilon)`,
+    /// `depth = ceil(ln(1 / delta))` (section 2.1).
+    pub fn error(mut self, epsilon: f64, delta: f64) -> Self {
+        self.sizing = Sizing::Error { epsilon, delta };
+        self
+    }
+
+    /// `depth` rows of at least `width` columns in all pages together.
+    pub fn shape(mut self, width: u64, depth: u32) -> Self {
+        self.sizing = Sizing::Shape { width, depth };
+        self
+    }
+
+    /// `depth` rows in at most `bytes` bytes of blocks, trailers included.
+    pub fn bytes(mut self, bytes: u64, depth: u32) -> Self {
+        self.sizing = Sizing::Bytes { bytes, depth };
+        self
+    }
+
+    /// As wide as `elements` updates of weight 1 need for an overestimate of at most `overestimate`, except with
+    /// probability `delta`: `C = n * D * e / O` cells (section 5.2).
+    pub fn elements(mut self, elements: f64, overestimate: f64, delta: f64) -> Self {
+        self.sizing = Sizing::Elements { elements, overestimate, delta };
+        self
+    }
+
+    /// Bytes of a cell: 4, or 8 for counts above 2^32 - 2.
+    pub fn cell_bytes(mut self, bytes: u32) -> Self {
+        self.cell_bytes = bytes;
+        self
+    }
+
+    /// Bytes of a logged update: 4 keep 23 bits of a key inside its page, 8 keep 40.
+    ///
+    /// # Accuracy
+    /// Two keys of one page that agree in these bits are one key to the sketch: for a fixed key, with probability at most
+    /// 2^-23 (or 2^-40) for each other key of its page. [`Frequency::bounds`](super::Frequency::bounds) counts that in.
+    pub fn record_bytes(mut self, bytes: u32) -> Self {
+        self.record_bytes = bytes;
+        self
+    }
+
+    /// Pages that are read and written together; the default is 512, or 2 MiB.
+    pub fn group_pages(mut self, pages: u32) -> Self {
+        self.group_pages = pages;
+        self
+    }
+
+    /// Conservative updates: an update raises only those cells of its key that are below the key's new estimate.
+    ///
+    /// # Accuracy
+    /// Estimates are never too low and never above those of the plain sketch, and much nearer to the truth; but they depend
+    /// on the order of updates, [`Frequency::remove`](super::Frequency::remove) and
+    /// [`Frequency::merge`](super::Frequency::merge) are refused, and lower bounds are wider, for a page's weight is then
+    /// known only to a factor of `depth`.
+    ///
+    /// Source: Estan and Varghese, "New directions in traffic measurement and accounting" (SIGCOMM 2002).
+    pub fn conservative(mut self, is_conservative: bool) -> Self {
+        self.is_conservative = is_conservative;
+        self
+    }
+
+    /// Most chunks of logged updates that a group may have. An estimate reads its page and about one block of each; updates
+    /// rewrite the sketch once for every `chunks + 1` buffers. With 0 an estimate reads one block, always.
+    pub fn pending(mut self, chunks: usize) -> Self {
+        self.pending = chunks;
+        self
+    }
+
+    /// RAM for the buffer of updates, one group, and the readers of pending chunks; taken from the store's budget.
+    pub fn memory_bytes(mut self, bytes: usize) -> Self {
+        self.memory_bytes = bytes;
+        self
+    }
+
+    /// The layout that these options give.
+    ///
+    /// # Errors
+    /// `InvalidOption`.
+    pub fn layout(&self) -> Result<Layout> {
+        if !matches!(self.cell_bytes, 4 | 8) {
+            return invalid("cell_bytes", self.cell_bytes, "choose 4 or 8");
+        }
+        let cell_bytes = self.cell_bytes as usize;
+        match self.sizing {
+            Sizing::Error { epsilon, delta } => Layout::with_error(epsilon, delta)?.localised(cell_bytes, 1),
+            Sizing::Shape { width, depth } => localised(width, depth, cell_bytes),
+            Sizing::Bytes { bytes, depth } => {
+                let blocks = bytes / crate::device::BLOCK_BYTES as u64;
+                let columns = columns_of_a_block(depth, cell_bytes)?;
+                Layout::with_shape(blocks, columns, depth)
+            }
+            Sizing::Elements { elements, overestimate, delta } => {
+                if !(overestimate >= 1.0 && elements >= 1.0 && elements / overestimate < 1e18) {
+                    return invalid(
+                        "overestimate",
+                        overestimate,
+                        "choose at least 1, for at least 1 element",
+                    );
+                }
+                let depth = Layout::with_error(0.5, delta)?.depth();
+                let width = (elements * std::f64::consts::E / overestimate).ceil();
+                localised(width as u64, depth, cell_bytes)
+            }
+        }
+    }
+
+    pub(super) fn to_shape(&self) -> Result<Shape> {
+        let layout = self.layout()?;
+        // A group longer than the sketch would be written for nothing.
+        let group_pages = u64::from(self.group_pages).min(layout.pages().next_power_of_two()) as u32;
+        let shape = Shape::new(layout, self.cell_bytes, self.record_bytes, group_pages)?;
+        Ok(shape.conservative(self.is_conservative))
+    }
+}
+
+fn localised(width: u64, depth: u32, cell_bytes: usize) -> Result<Layout> {
+    if width == 0 {
+        return invalid("width", width, "a row has at least one column");
+    }
+    let columns = columns_of_a_block(depth, cell_bytes)?;
+    Layout::with_shape(width.div_ceil(columns.into()), columns, depth)
+}
+
+fn columns_of_a_block(depth: u32, cell_bytes: usize) -> Result<u32> {
+    // The layout's own check names the range of the depth.
+    Layout::with_shape(1, 1, depth)?;
+    Ok((BLOCK_BODY_BYTES / cell_bytes) as u32 / depth)
+}
+
+pub(super) fn invalid<T>(name: &'static str, value: impl ToString, why: &str) -> Result<T> {
+    Err(Error::InvalidOption { name, value: value.to_string(), why: why.to_owned() })
+}

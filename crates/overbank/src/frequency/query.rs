@@ -1,0 +1,143 @@
+//! Estimates: the page, its pending records and the buffer, put together on a copy. Nothing is written.
+//!
+//! ```text
+//!   keys ─▶ entries, sorted ─▶ rounds of pages ─▶ read pages ─▶ + records of the page in each log ─▶ + buffer ─▶ least
+//! ```
+//!
+//! 1. An estimate is what the in-RAM sketch of the same layout would say after the same updates: every update made before
+//!    it counts, wherever it waits.
+//! 2. A page that several keys share is read once; pages that lie near each other are read in one request.
+
+use super::flash::{Pages, read_blocks};
+use super::log::Log;
+use super::memory::Buffer;
+use super::page::{self, Updates};
+use super::place::Shape;
+use crate::Result;
+use crate::batch::Sorter;
+use crate::device::BLOCK_BYTES;
+
+/// The least RAM of a round in bytes: enough pages to keep 128 reads in flight for a while.
+pub(super) const ROUND_BYTES: usize = 256 * BLOCK_BYTES;
+
+/// What an estimate looks at.
+pub(super) struct View<'a> {
+    pub(super) shape: Shape,
+    pub(super) pages: &'a Pages,
+    pub(super) logs: &'a [Log],
+    pub(super) buffer: &'a Buffer,
+}
+
+impl View<'_> {
+    /// Calls `each(key, estimate, page weight)` for every one of `entries`, in any order.
+    pub(super) fn answer(&self, entries: &[u64], each: &mut dyn FnMut(usize, u64, u64)) -> Result<()> {
+        let place = self.shape.place();
+        let mut asked: Vec<(u64, u32)> = entries.iter().zip(0..).map(|(&entry, i)| (entry, i)).collect();
+        Sorter::new().sort(&mut asked, &mut Vec::new());
+        let mut blocks = Vec::new();
+        // Estimates have the RAM that a merge has for two groups, for neither runs beside the other.
+        let group_bytes = self.shape.group_bytes();
+        let round_pages = (group_bytes + group_bytes.max(ROUND_BYTES)) / BLOCK_BYTES;
+        let mut rest = &asked[..];
+        while !rest.is_empty() {
+            let mut pages: Vec<u64> = Vec::new();
+            let mut taken = 0;
+            for &(entry, _) in rest {
+                let page = place.page(entry);
+                if pages.last() != Some(&page) {
+                    if pages.len() == round_pages {
+                        break;
+                    }
+                    pages.push(page);
+                }
+                taken += 1;
+            }
+            let (round, after) = rest.split_at(taken);
+            rest = after;
+            blocks.resize(pages.len().max(blocks.len() / BLOCK_BYTES) * BLOCK_BYTES, 0);
+            self.compose(&pages, &mut blocks)?;
+            let (mut at, mut weight) = (usize::MAX, 0);
+            for &(entry, i) in round {
+                let page = place.page(entry);
+                if at == usize::MAX || pages[at] != page {
+                    at = at.wrapping_add(1);
+                    weight = page::weight(&blocks[at * BLOCK_BYTES..][..BLOCK_BYTES], self.shape);
+                }
+                let block = &blocks[at * BLOCK_BYTES..][..BLOCK_BYTES];
+                each(i as usize, page::least(block, self.shape, entry), weight);
+            }
+        }
+        Ok(())
+    }
+
+    /// The pages as they would be if everything were applied.
+    pub(super) fn compose(&self, pages: &[u64], blocks: &mut [u8]) -> Result<()> {
+        self.pages.read(pages, blocks)?;
+        for log in self.logs {
+            self.add_log(log, pages, blocks)?;
+        }
+        let (sorted, late) = self.buffer.parts();
+        self.add(sorted, pages, blocks);
+        self.add_unsorted(late, pages, blocks);
+        Ok(())
+    }
+
+    /// Adds what a log holds for the pages whose groups do not hold it yet.
+    fn add_log(&self, log: &Log, pages: &[u64], blocks: &mut [u8]) -> Result<()> {
+        let news = |page: &&u64| self.pages.slot_of(**page).sequence < log.sequence;
+        let mut wanted: Vec<(u64, usize)> = Vec::new();
+        for &page in pages.iter().filter(news) {
+            for number in log.blocks_of(page) {
+                if wanted.last().is_none_or(|last| last.0 < number as u64) {
+                    wanted.push((number as u64, 0));
+                }
+            }
+        }
+        let (mut units, mut weighted) = (Vec::new(), Vec::new());
+        let place = self.shape.place();
+        read_blocks(&*log.file, &wanted, |number, _, block| {
+            units.clear();
+            weighted.clear();
+            log.decode(self.shape, block, number, &mut units, &mut weighted)?;
+            let updates = Updates { units: &units, weighted: &weighted };
+            let entries = units.first().into_iter().chain(units.last());
+            let entries = entries.chain(weighted.first().map(|w| &w.0)).chain(weighted.last().map(|w| &w.0));
+            let span = entries.map(|&entry| place.page(entry));
+            let (first, last) =
+                span.fold((u64::MAX, 0), |(first, last), page| (first.min(page), last.max(page)));
+            let from = pages.partition_point(|&page| page < first);
+            for (at, page) in pages.iter().enumerate().skip(from).take_while(|(_, page)| **page <= last) {
+                if news(&page) {
+                    let block = &mut blocks[at * BLOCK_BYTES..][..BLOCK_BYTES];
+                    page::add(block, self.shape, *page, updates.of_pages(place, *page, page + 1));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn add(&self, updates: Updates<'_>, pages: &[u64], blocks: &mut [u8]) {
+        let place = self.shape.place();
+        for (at, &page) in pages.iter().enumerate() {
+            let here = updates.of_pages(place, page, page + 1);
+            if !here.is_empty() {
+                page::add(&mut blocks[at * BLOCK_BYTES..][..BLOCK_BYTES], self.shape, page, here);
+            }
+        }
+    }
+
+    fn add_unsorted(&self, updates: Updates<'_>, pages: &[u64], blocks: &mut [u8]) {
+        let place = self.shape.place();
+        let mut one = |page: u64, update: Updates<'_>| {
+            if let Ok(at) = pages.binary_search(&page) {
+                page::add(&mut blocks[at * BLOCK_BYTES..][..BLOCK_BYTES], self.shape, page, update);
+            }
+        };
+        for unit in updates.units.chunks(1) {
+            one(place.page(unit[0]), Updates { units: unit, weighted: &[] });
+        }
+        for weighted in updates.weighted.chunks(1) {
+            one(place.page(weighted[0].0), Updates { units: &[], weighted });
+        }
+    }
+}

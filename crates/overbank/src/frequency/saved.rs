@@ -1,0 +1,224 @@
+//! A frequency sketch in its store: what a commit writes, and how it comes back.
+//!
+//! A commit turns the buffer into a log (or applies it, where no chunk may be pending), syncs what is new, and names the
+//! table of groups, the pages file and the logs. Whether the record arrives or not, the sketch in RAM is right: what was
+//! written for it is not named, and not written over.
+
+use super::Frequency;
+use super::flash::Pages;
+use super::format::{self, State, VERSION};
+use super::log::Log;
+use super::memory::Buffer;
+use super::options::{FrequencyOptions, invalid};
+use super::place::Shape;
+use super::query::ROUND_BYTES;
+use super::writer::WRITER_BYTES;
+use crate::store::{CommitId, Entry, FileRef, Files, Participant, Prepared, Record, Store, Structure};
+use crate::{Error, Result};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+/// Frequency sketches own this number among the structures of a store.
+const STRUCTURE: Structure = Structure { id: 17, version: VERSION };
+
+/// More logs than this do not fit the inline state with room to spare.
+const PENDING_MAX: usize = 1024;
+
+impl Store {
+    /// The frequency sketch of this name: the stored one, or a new one.
+    ///
+    /// # Errors
+    /// As [`Frequency::open`] and [`Frequency::create`]; `Incompatible` if the stored one has another shape.
+    pub fn frequency(&self, name: &str, options: FrequencyOptions) -> Result<Arc<Mutex<Frequency>>> {
+        let Some(entry) = self.record(name) else {
+            return Frequency::create(self, name, options);
+        };
+        let (expected, found) = (options.to_shape()?, decode(name, &entry)?.shape);
+        if expected != found {
+            let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
+            return Err(Error::Incompatible { what: "the shape", expected, found });
+        }
+        Frequency::open(self, name)
+    }
+}
+
+impl Frequency {
+    /// A new, empty sketch that takes part in the store's commits. Its RAM comes from the store's budget.
+    ///
+    /// # Errors
+    /// `InvalidOption`, `BudgetExceeded`, `AlreadyExists`, `ReadOnly`.
+    pub fn create(store: &Store, name: &str, options: FrequencyOptions) -> Result<Arc<Mutex<Self>>> {
+        if store.record(name).is_some() {
+            return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
+        }
+        if options.pending > PENDING_MAX {
+            return invalid("pending", options.pending, "choose at most 1024 chunks");
+        }
+        let shape = options.to_shape()?;
+        let empty = State {
+            shape,
+            saturated: false,
+            pending: options.pending as u32,
+            sequence: 0,
+            extents: 0,
+            epoch: 0,
+            weight: 0,
+            memory_bytes: options.memory_bytes as u64,
+            logs: Vec::new(),
+        };
+        let mut sketch = Self::assemble(store, name, empty, Pages::new(shape), Vec::new())?;
+        sketch.is_changed = true;
+        sketch.is_table_changed = true;
+        sketch.attach(store, name)
+    }
+
+    /// The sketch of this name at the store's last commit; in a store that is open read-only it can be asked only.
+    ///
+    /// # Errors
+    /// `NotFound`, `Incompatible` if it is another kind of summary, `UnsupportedVersion`, `Corrupt`, `BudgetExceeded`.
+    pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
+        let entry = store
+            .record(name)
+            .ok_or_else(|| Error::NotFound { what: "frequency sketch", name: name.to_owned() })?;
+        let state = decode(name, &entry)?;
+        let files = store.files();
+        let has_pages = usize::from(state.extents > 0);
+        let stored = &entry.record.files;
+        if stored.len() != 1 + has_pages + state.logs.len() {
+            let expected = (1 + has_pages + state.logs.len()).to_string();
+            return Err(corrupt(name, "number of files", expected, stored.len().to_string()));
+        }
+        let table = format::decode_table(&files.read_blob(&stored[0])?, &state, files.path(stored[0].id))?;
+        let pages_ref = (has_pages == 1).then(|| stored[1]);
+        let pages_bytes = state.extents.saturating_mul(state.shape.group_bytes() as u64);
+        if pages_ref.is_some_and(|file| file.bytes != pages_bytes || !file.is_in_place()) {
+            return Err(corrupt(name, "bytes of the pages", pages_bytes.to_string(), "others".to_owned()));
+        }
+        let pages = Pages::open(files, state.shape, pages_ref, table, state.extents as u32)?;
+        let logs = state.logs.iter().zip(&stored[1 + has_pages..]);
+        let logs = logs
+            .map(|(&(sequence, blocks), file)| Log::open(files, state.shape, *file, sequence, blocks))
+            .collect::<Result<_>>()?;
+        let mut sketch = Self::assemble(store, name, state, pages, logs)?;
+        sketch.table = Some(stored[0]);
+        sketch.attach(store, name)
+    }
+
+    fn assemble(store: &Store, name: &str, state: State, pages: Pages, logs: Vec<Log>) -> Result<Self> {
+        let pending = state.pending as usize;
+        let fixed_bytes = fixed_bytes(state.shape, pending.max(logs.len()));
+        let wanted_bytes = usize::try_from(state.memory_bytes).unwrap_or(usize::MAX);
+        let least_bytes = fixed_bytes + Buffer::least_bytes();
+        if wanted_bytes < least_bytes {
+            let why = format!("groups, readers and buffer need at least {least_bytes}");
+            return invalid("memory_bytes", wanted_bytes, &why);
+        }
+        let what = format!("frequency sketch {name:?}");
+        let reservation = store.budget().reserve(&what, wanted_bytes, least_bytes)?;
+        Ok(Self {
+            shape: state.shape,
+            pending,
+            memory_bytes: wanted_bytes,
+            files: store.files().clone(),
+            hash_id: store.hasher().into(),
+            read_only: store.is_read_only().then(|| store.device().path()),
+            buffer: Buffer::new(reservation.bytes() - fixed_bytes),
+            logs,
+            pages,
+            sequence: state.sequence,
+            epoch: state.epoch,
+            weight: state.weight,
+            saturated: state.saturated,
+            is_changed: false,
+            table: None,
+            prepared_table: None,
+            is_table_changed: false,
+            _reservation: reservation,
+        })
+    }
+
+    fn attach(self, store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
+        let is_read_only = self.read_only.is_some();
+        let shared = Arc::new(Mutex::new(self));
+        if !is_read_only {
+            store.attach(name, Arc::clone(&shared) as Arc<Mutex<dyn Participant>>)?;
+        }
+        Ok(shared)
+    }
+}
+
+impl Participant for Frequency {
+    fn structure(&self) -> Structure {
+        STRUCTURE
+    }
+
+    fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
+        if !self.is_changed {
+            return Ok(Prepared::Unchanged);
+        }
+        self.flush()?;
+        self.pages.sync()?;
+        for log in &mut self.logs {
+            if !log.is_synced {
+                log.file.sync()?;
+                log.is_synced = true;
+            }
+        }
+        let table = match self.table.filter(|_| !self.is_table_changed) {
+            Some(table) => table,
+            None => files.write_blob(&format::encode_table(self.pages.table()))?,
+        };
+        self.prepared_table = Some(table);
+        let state = State {
+            shape: self.shape,
+            saturated: self.saturated,
+            pending: self.pending as u32,
+            sequence: self.sequence,
+            extents: self.pages.extents().into(),
+            epoch: self.epoch,
+            weight: self.weight,
+            memory_bytes: self.memory_bytes as u64,
+            logs: self.logs.iter().map(|log| (log.sequence, log.blocks())).collect(),
+        };
+        let mut named = vec![table];
+        named.extend(self.pages.file_ref());
+        named.extend(self.logs.iter().map(|log| log.file_ref));
+        Ok(Prepared::Changed(Record { state: state.encode(), files: named }))
+    }
+
+    fn committed(&mut self, _: CommitId) {
+        self.table = self.prepared_table.take();
+        self.is_table_changed = false;
+        self.is_changed = false;
+        self.pages.committed();
+    }
+
+    fn live_blocks(&self, _: &FileRef) -> Option<Vec<Range<u64>>> {
+        Some(self.pages.live_blocks())
+    }
+}
+
+/// RAM beside the buffer: two groups (of a merge) or one and a round of an estimate, a cursor for each pending chunk, and
+/// the log's writer.
+pub(super) fn fixed_bytes(shape: Shape, pending: usize) -> usize {
+    shape.group_bytes() + shape.group_bytes().max(ROUND_BYTES) + pending * Log::cursor_bytes() + WRITER_BYTES
+}
+
+fn decode(name: &str, entry: &Entry) -> Result<State> {
+    if entry.structure.id != STRUCTURE.id {
+        let (expected, found) = (STRUCTURE.id.to_string(), entry.structure.id.to_string());
+        return Err(Error::Incompatible { what: "structure id", expected, found });
+    }
+    if entry.structure.version != VERSION {
+        return Err(Error::UnsupportedVersion {
+            what: format!("frequency sketch {name:?}"),
+            found: entry.structure.version.into(),
+            supported: VERSION.into(),
+        });
+    }
+    State::decode(&entry.record.state)
+}
+
+fn corrupt(name: &str, what: &'static str, expected: String, found: String) -> Error {
+    Error::Corrupt { path: name.into(), at: 0, what, expected, found }
+}

@@ -1,0 +1,86 @@
+//! Conservative updates: between the truth and the plain sketch, whatever the order.
+
+use super::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn estimates_lie_between_the_truth_and_the_plain_sketch(
+        steps in prop::collection::vec(step(), 1..24),
+        pending in 0usize..4,
+        depth in 1u32..7,
+    ) {
+        let store = Store::in_memory(store_options()).unwrap();
+        let options = small().shape(300, depth).pending(pending).conservative(true);
+        let sketch = store.frequency("f", options).unwrap();
+        let mut model = Model::default();
+        for step in steps {
+            match step {
+                Step::Units { seed, count, keys: range } => {
+                    let mut random = Random(seed);
+                    let hashes = keys(&store, (0..count).map(|_| random.below(range)));
+                    held(&sketch).update(&hashes, None).unwrap();
+                    hashes.iter().for_each(|&hash| model.add(hash, 1));
+                }
+                Step::Weighted { seed, count, keys: range } => {
+                    let mut random = Random(seed);
+                    let hashes = keys(&store, (0..count).map(|_| random.below(range)));
+                    let weights: Vec<u64> = hashes.iter().map(|_| random.below(50)).collect();
+                    held(&sketch).update(&hashes, Some(&weights)).unwrap();
+                    hashes.iter().zip(&weights).for_each(|(&hash, &weight)| model.add(hash, weight));
+                }
+                Step::Flush => held(&sketch).flush().unwrap(),
+                Step::Apply => held(&sketch).apply().unwrap(),
+                Step::Commit => {
+                    store.commit(b"x").unwrap();
+                }
+                Step::Remove { .. } | Step::Reopen | Step::Estimate { .. } => {}
+            }
+        }
+        let all: Vec<KeyHash> = model.counts.keys().copied().chain(keys(&store, 500_000..500_050)).collect();
+        let plain = model.estimates(&held(&sketch), &store.hasher(), &all);
+        let bounds = held(&sketch).bounds(&all, 0.5).unwrap();
+        for ((hash, bounds), plain) in all.iter().zip(bounds).zip(plain) {
+            let count = model.counts.get(hash).copied().unwrap_or(0);
+            prop_assert!(count <= bounds.estimate && bounds.estimate <= plain);
+            prop_assert!(bounds.lower <= bounds.estimate && bounds.estimate <= bounds.upper);
+        }
+    }
+}
+
+#[test]
+fn the_mean_error_is_a_third_of_the_plain_one_or_less() {
+    let store = Store::in_memory(store_options()).unwrap();
+    let hashes = keys(&store, 0..64 * 300);
+    let excess = |conservative: bool| {
+        let options = small().shape(204 * 64, 5).conservative(conservative);
+        let sketch = Frequency::create(&store, if conservative { "c" } else { "p" }, options).unwrap();
+        let mut sketch = held(&sketch);
+        hashes.chunks(500).for_each(|part| sketch.update(part, None).unwrap());
+        let estimates = sketch.estimate(&hashes).unwrap();
+        estimates.iter().map(|&estimate| estimate - 1).sum::<u64>()
+    };
+    let (plain, conservative) = (excess(false), excess(true));
+    println!(
+        "mean error {:.3} plain, {:.3} conservative",
+        plain as f64 / 19200.,
+        conservative as f64 / 19200.
+    );
+    assert!(plain >= 3 * conservative && conservative > 0, "{plain} against {conservative}");
+}
+
+#[test]
+fn what_needs_plain_cells_is_refused() {
+    let store = Store::in_memory(store_options()).unwrap();
+    let sketch = store.frequency("c", small().conservative(true)).unwrap();
+    let hashes = keys(&store, 0..3);
+    assert!(matches!(held(&sketch).remove(&hashes, None), Err(Error::InvalidOption { .. })));
+    let other = store.frequency("d", small().conservative(true)).unwrap();
+    assert!(matches!(held(&sketch).merge(&mut held(&other)), Err(Error::InvalidOption { .. })));
+    store.commit(b"x").unwrap();
+    // The mode is a part of the shape that is stored.
+    drop((sketch, other));
+    let refused = store.frequency("c", small());
+    assert!(matches!(refused, Err(Error::Incompatible { .. })));
+}

@@ -1,0 +1,116 @@
+//! The byte census: one bit of every byte of every file of a sketch.
+
+use super::*;
+use crate::device::{Access, Device};
+
+#[test]
+fn a_flipped_bit_is_corrupt_or_harmless_but_never_a_wrong_answer() {
+    let device = Arc::new(SimDevice::new(9));
+    let store = Store::create_on(device.clone(), store_options()).unwrap();
+    let sketch = store.frequency("f", small().shape(204 * 3, 5).group_pages(2).pending(3)).unwrap();
+    let probes = keys(&store, 0..50);
+    for turn in 0..3 {
+        held(&sketch).update(&probes, None).unwrap();
+        held(&sketch).update(&probes, Some(&[7; 50])).unwrap();
+        if turn == 1 { held(&sketch).apply().unwrap() } else { held(&sketch).flush().unwrap() }
+    }
+    store.commit(b"x").unwrap();
+    let expected = held(&sketch).estimate(&probes).unwrap();
+    drop((sketch, store));
+    let (mut bytes, mut corrupt) = (0, 0);
+    for name in device.list().unwrap().into_iter().filter(|name| name.ends_with(".seg")) {
+        let len_bytes = device.fork().open(&name, Access::Read).unwrap().len_bytes().unwrap();
+        for byte in (0..len_bytes).step_by(3) {
+            let image = device.fork();
+            assert!(image.flip_bit(&name, byte * 8 + byte % 8));
+            bytes += 1;
+            let ask = || {
+                let store = Store::open_read_only_on(Arc::new(image.clone()), store_options())?;
+                held(&Frequency::open(&store, "f")?).estimate(&probes)
+            };
+            match ask() {
+                Ok(answers) => assert_eq!(answers, expected, "byte {byte} of {name}: a wrong answer"),
+                Err(Error::Corrupt { .. }) => corrupt += 1,
+                Err(error) => panic!("byte {byte} of {name}: {error}"),
+            }
+        }
+    }
+    println!("{bytes} bytes flipped, {corrupt} corrupt");
+    assert!(corrupt > 0 && corrupt < bytes, "{corrupt} of {bytes}: pages that nobody asks for are harmless");
+}
+
+#[test]
+fn state_that_no_commit_wrote_is_corrupt_and_nothing_else() {
+    use crate::frequency::format::State;
+    let store = Store::in_memory(store_options()).unwrap();
+    let sketch = store.frequency("f", small()).unwrap();
+    held(&sketch).update(&keys(&store, 0..9), None).unwrap();
+    store.commit(b"x").unwrap();
+    let bytes = store.record("f").unwrap().record.state;
+    assert!(State::decode(&bytes).is_ok_and(|state| state.encode() == bytes));
+    for len in 0..bytes.len() {
+        assert!(matches!(State::decode(&bytes[..len]), Err(Error::Corrupt { .. })), "{len} bytes");
+    }
+    for (at, value) in (0..bytes.len()).flat_map(|at| [(at, 0u8), (at, 1), (at, 0xff)]) {
+        let mut forged = bytes.clone();
+        forged[at] = value;
+        match State::decode(&forged) {
+            Ok(state) => assert_eq!(state.encode(), forged),
+            Err(Error::Corrupt { .. } | Error::UnsupportedVersion { .. }) => {}
+            Err(error) => panic!("byte {at} = {value}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_reader_beside_a_writer_answers_from_its_snapshot_or_not_at_all() {
+    let device = Arc::new(SimDevice::new(2));
+    let store = Store::create_on(device.clone(), store_options()).unwrap();
+    let sketch = store.frequency("f", small()).unwrap();
+    let probes = keys(&store, 0..50);
+    let step = |turn: u64| {
+        held(&sketch).update(&probes, Some(&[turn + 1; 50])).unwrap();
+        held(&sketch).apply().unwrap();
+        store.commit(&turn.to_le_bytes()).unwrap();
+    };
+    step(0);
+    let snapshot = Store::open_read_only_on(device.clone(), store_options()).unwrap();
+    let reader = Frequency::open(&snapshot, "f").unwrap();
+    let before = held(&reader).estimate(&probes).unwrap();
+    let mut refused = 0;
+    for turn in 1..6 {
+        step(turn);
+        match held(&reader).estimate(&probes) {
+            Ok(answers) => assert_eq!(answers, before),
+            Err(Error::Corrupt { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(refused > 0, "the writer came to use the snapshot's extents");
+}
+
+#[test]
+fn the_bytes_are_those_of_format_version_1() {
+    let device = Arc::new(SimDevice::new(5));
+    let store = Store::create_on(device.clone(), store_options()).unwrap();
+    let sketch = store.frequency("f", small()).unwrap();
+    for turn in 0..3 {
+        held(&sketch).update(&keys(&store, 0..500 * turn), None).unwrap();
+        held(&sketch).update(&keys(&store, 100..120), Some(&[1 << 40; 20])).unwrap();
+        if turn == 1 { held(&sketch).apply().unwrap() } else { held(&sketch).flush().unwrap() }
+    }
+    store.commit(b"x").unwrap();
+    let entry = store.record("f").unwrap();
+    let mut digest = xxhash_rust::xxh3::Xxh3::new();
+    digest.update(&entry.record.state);
+    for file in &entry.record.files {
+        let mut bytes = vec![0; file.bytes as usize];
+        store.files().open(file).unwrap().read(0, &mut bytes).unwrap();
+        digest.update(&bytes);
+    }
+    assert_eq!(entry.record.files.len(), 3, "table, pages and one log");
+    let digest = digest.digest();
+    assert_eq!(digest, GOLDEN, "{digest:#018x}: other bytes need another version");
+}
+
+const GOLDEN: u64 = 0x926f_c964_d47a_8aa4;

@@ -1,0 +1,52 @@
+//! Heavy hitters: all of them, and no light ones.
+
+use super::*;
+use crate::sketch::SpaceSaving;
+
+#[test]
+fn every_key_above_the_threshold_is_found_and_no_light_one() {
+    let store = Store::in_memory(store_options()).unwrap();
+    let sketch = store.frequency("f", small().shape(204 * 64, 5)).unwrap();
+    let mut candidates = SpaceSaving::new(200, 8, store.hasher()).unwrap();
+    let (mut model, mut random) = (Model::default(), Random(11));
+    for _ in 0..20 {
+        // Key i has 1 / (i (i + 1)) of the stream.
+        let numbers: Vec<u64> = (0..1500).map(|_| u64::MAX / (random.next() | 1)).collect();
+        let hashes = keys(&store, numbers.iter().copied());
+        held(&sketch).update(&hashes, None).unwrap();
+        for (&hash, number) in hashes.iter().zip(&numbers) {
+            candidates.update(hash, &number.to_le_bytes(), 1);
+            model.add(hash, 1);
+        }
+    }
+    let total = held(&sketch).total_weight();
+    let epsilon_n = (std::f64::consts::E * total as f64 / held(&sketch).layout().width() as f64) as u64;
+    for k in [5, 20, 100, 200] {
+        let heavy = held(&sketch).heavy(&candidates, k, 0.99).unwrap();
+        let found: Vec<KeyHash> = heavy.iter().map(|key| key.hash).collect();
+        for (hash, &count) in &model.counts {
+            assert!(count * k <= total || found.contains(hash), "a key of {count} in {total} is missing");
+        }
+        assert!(heavy.is_sorted_by(|a, b| a.count.estimate >= b.count.estimate) && !heavy.is_empty());
+        for key in heavy {
+            let count = model.counts[&key.hash];
+            assert!(key.count.lower <= count && count <= key.count.upper, "{key:?} has {count}");
+            // The sketch is so wide that space-saving's error, total / 200, is gone.
+            assert!(count + epsilon_n >= total / k, "{key:?} has {count} of {total}");
+        }
+    }
+}
+
+#[test]
+fn candidates_of_another_stream_or_too_few_are_refused() {
+    let store = Store::in_memory(store_options()).unwrap();
+    let sketch = store.frequency("f", small()).unwrap();
+    let mut candidates = SpaceSaving::new(10, 8, store.hasher()).unwrap();
+    assert!(matches!(held(&sketch).heavy(&candidates, 11, 0.9), Err(Error::InvalidOption { .. })));
+    assert!(matches!(held(&sketch).heavy(&candidates, 0, 0.9), Err(Error::InvalidOption { .. })));
+    candidates.update(keys(&store, [1])[0], b"1", 1);
+    assert!(matches!(held(&sketch).heavy(&candidates, 5, 0.9), Err(Error::Incompatible { .. })));
+    let other = crate::KeyHasher::new(store.hash_kind(), Seed(8));
+    let candidates = SpaceSaving::new(10, 8, other).unwrap();
+    assert!(matches!(held(&sketch).heavy(&candidates, 5, 0.9), Err(Error::Incompatible { .. })));
+}

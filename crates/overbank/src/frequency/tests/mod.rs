@@ -1,0 +1,246 @@
+//! The law: for any order of arrival, split into batches, buffer, pending chunks, commits and reopenings, the estimates are
+//! those of the in-RAM sketch.
+
+mod accuracy;
+mod conservative;
+mod crash;
+mod damage;
+mod heavy;
+mod io_cost;
+mod panes;
+mod planted;
+mod whole;
+
+use super::model::Model;
+use super::{Frequency, FrequencyOptions};
+use crate::device::sim::SimDevice;
+use crate::store::{Store, StoreOptions};
+use crate::{Error, KeyHash, Seed};
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Options of a sketch small enough that a test sees many groups, and a buffer of some thousand updates.
+fn small() -> FrequencyOptions {
+    FrequencyOptions::new().shape(204 * 11, 5).group_pages(4).memory_bytes(2_700_000).pending(2)
+}
+
+fn store_options() -> StoreOptions {
+    StoreOptions::new().threads(0).seed(Seed(7)).manifest_bytes(40 << 10).reserve_bytes(16 << 10)
+}
+
+fn held(sketch: &Arc<Mutex<Frequency>>) -> MutexGuard<'_, Frequency> {
+    sketch.lock().unwrap()
+}
+
+fn keys(store: &Store, numbers: impl IntoIterator<Item = u64>) -> Vec<KeyHash> {
+    let hasher = store.hasher();
+    numbers.into_iter().map(|number| hasher.hash_u64(number)).collect()
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, range: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(range)) >> 64) as u64
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Units { seed: u64, count: usize, keys: u64 },
+    Weighted { seed: u64, count: usize, keys: u64 },
+    Remove { seed: u64, count: usize, keys: u64 },
+    Flush,
+    Apply,
+    Commit,
+    Reopen,
+    Estimate { seed: u64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let keys = prop_oneof![Just(3u64), Just(100), Just(100_000)];
+    let batch = (any::<u64>(), 0usize..700, keys);
+    prop_oneof![
+        4 => batch.clone().prop_map(|(seed, count, keys)| Step::Units { seed, count, keys }),
+        2 => batch.clone().prop_map(|(seed, count, keys)| Step::Weighted { seed, count, keys }),
+        1 => batch.prop_map(|(seed, count, keys)| Step::Remove { seed, count, keys }),
+        3 => Just(Step::Flush),
+        1 => Just(Step::Apply),
+        1 => Just(Step::Commit),
+        1 => Just(Step::Reopen),
+        2 => any::<u64>().prop_map(|seed| Step::Estimate { seed }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn estimates_are_those_of_the_sketch_in_ram(
+        steps in prop::collection::vec(step(), 1..24),
+        pending in 0usize..4,
+        wide_cells: bool,
+        wide_records: bool,
+        depth in 1u32..7,
+        lg_group_pages in prop_oneof![0u32..4, Just(7)],
+        wide: bool,
+    ) {
+        let options = FrequencyOptions::new()
+            .shape(if wide { 20_000 } else { 700 }, depth)
+            .group_pages(1 << lg_group_pages)
+            .cell_bytes(if wide_cells { 8 } else { 4 })
+            .record_bytes(if wide_records { 8 } else { 4 })
+            .memory_bytes(4 << 20)
+            .pending(pending);
+        run(&steps, options);
+    }
+}
+
+fn run(steps: &[Step], options: FrequencyOptions) {
+    let device = Arc::new(SimDevice::new(1));
+    let mut store = Store::create_on(device.clone(), store_options()).unwrap();
+    let mut sketch = store.frequency("f", options.clone()).unwrap();
+    let (mut model, mut committed) = (Model::default(), Model::default());
+    store.commit(b"").unwrap();
+    for step in steps {
+        match *step {
+            Step::Units { seed, count, keys: range } => {
+                let mut random = Random(seed);
+                let hashes = keys(&store, (0..count).map(|_| random.below(range)));
+                held(&sketch).update(&hashes, None).unwrap();
+                hashes.iter().for_each(|&hash| model.add(hash, 1));
+            }
+            Step::Weighted { seed, count, keys: range } => {
+                let mut random = Random(seed);
+                let hashes = keys(&store, (0..count).map(|_| random.below(range)));
+                let weights: Vec<u64> =
+                    hashes.iter().map(|_| random.next() >> (63 - random.below(20))).collect();
+                held(&sketch).update(&hashes, Some(&weights)).unwrap();
+                hashes.iter().zip(&weights).for_each(|(&hash, &weight)| model.add(hash, weight));
+            }
+            Step::Remove { seed, count, keys: range } => {
+                let mut random = Random(seed);
+                let hashes = keys(&store, (0..count).map(|_| random.below(range)));
+                let weights: Vec<u64> =
+                    hashes.iter().map(|&hash| model.remove(hash, random.below(4))).collect();
+                held(&sketch).remove(&hashes, Some(&weights)).unwrap();
+            }
+            Step::Flush => held(&sketch).flush().unwrap(),
+            Step::Apply => held(&sketch).apply().unwrap(),
+            Step::Commit => {
+                store.commit(b"x").unwrap();
+                committed = model.clone();
+            }
+            Step::Reopen => {
+                drop((sketch, store));
+                store = Store::open_on(device.clone(), store_options()).unwrap();
+                sketch = store.frequency("f", options.clone()).unwrap();
+                model = committed.clone();
+            }
+            Step::Estimate { seed } => {
+                let mut random = Random(seed);
+                let some: Vec<KeyHash> = keys(&store, (0..20).map(|_| random.below(200)));
+                compare(&store, &sketch, &model, &some);
+            }
+        }
+    }
+    let all: Vec<KeyHash> = model.counts.keys().copied().chain(keys(&store, 1_000_000..1_000_100)).collect();
+    compare(&store, &sketch, &model, &all);
+    let total: u64 = model.counts.values().sum();
+    assert_eq!(held(&sketch).total_weight(), total);
+    store.commit(b"end").unwrap();
+    assert!(store.verify().unwrap().is_whole());
+    compare(&store, &sketch, &model, &all);
+    drop(sketch);
+    drop(store);
+    let store = Store::open_read_only_on(device, store_options()).unwrap();
+    let sketch = Frequency::open(&store, "f").unwrap();
+    compare(&store, &sketch, &model, &all);
+    assert!(matches!(held(&sketch).update(&all, None), Err(Error::ReadOnly { .. })));
+}
+
+fn compare(store: &Store, sketch: &Arc<Mutex<Frequency>>, model: &Model, hashes: &[KeyHash]) {
+    let mut sketch = held(sketch);
+    let estimates = sketch.estimate(hashes).unwrap();
+    assert_eq!(estimates, model.estimates(&sketch, &store.hasher(), hashes));
+    for ((bounds, hash), estimate) in sketch.bounds(hashes, 0.9).unwrap().iter().zip(hashes).zip(estimates) {
+        let count = model.counts.get(hash).copied().unwrap_or(0);
+        assert!(bounds.estimate == estimate && bounds.lower <= estimate && count <= bounds.upper);
+    }
+}
+
+#[test]
+fn the_four_ways_to_size_agree_with_the_paper() {
+    let classic = FrequencyOptions::new().error(1e-6, 0.01).layout().unwrap();
+    assert_eq!(classic.depth(), 5);
+    assert!(classic.width() >= 2_718_282 && classic.width() < 2_718_282 + 204);
+    // Table 1, 128 MB: 3,355,444 columns of 5 rows take 8 bytes a cell, for 9,875,188 elements and an overestimate of 8.
+    let table = FrequencyOptions::new().shape(3_355_444, 5).cell_bytes(8).layout().unwrap();
+    assert_eq!(table.columns(), 102);
+    assert!((table.elements_for(8.0) / 9_875_188.0 - 1.0).abs() < 1e-3);
+    let sized = FrequencyOptions::new().elements(9_875_188.0, 8.0, 0.01).cell_bytes(8).layout().unwrap();
+    assert_eq!(sized, table);
+    let bytes = FrequencyOptions::new().bytes(1 << 30, 5).layout().unwrap();
+    assert_eq!((bytes.pages(), bytes.columns()), (1 << 18, 204));
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    let store = Store::in_memory(store_options()).unwrap();
+    for options in [
+        small().cell_bytes(3),
+        small().record_bytes(2),
+        small().group_pages(3),
+        small().shape(0, 5),
+        small().shape(100, 0),
+        small().shape(100, 17),
+        small().bytes(100, 5),
+        small().elements(1e9, 0.5, 0.01),
+        small().memory_bytes(1000),
+        small().pending(5000),
+    ] {
+        let refused = Frequency::create(&store, "f", options.clone());
+        assert!(matches!(refused, Err(Error::InvalidOption { .. })), "{options:?}");
+    }
+}
+
+#[test]
+fn weights_above_the_signed_range_saturate_and_say_so() {
+    let store = Store::in_memory(store_options()).unwrap();
+    let sketch = store.frequency("f", small().cell_bytes(8)).unwrap();
+    let hashes = keys(&store, [1, 2]);
+    held(&sketch).update(&hashes, Some(&[u64::MAX - 1, u64::MAX])).unwrap();
+    for _ in 0..2 {
+        assert_eq!(held(&sketch).estimate(&hashes).unwrap(), [u64::MAX - 1, u64::MAX]);
+        let bounds = held(&sketch).bounds(&hashes, 0.5).unwrap();
+        assert_eq!(bounds[0].upper, u64::MAX - 1);
+        held(&sketch).apply().unwrap();
+    }
+    assert!(held(&sketch).saturated());
+    let narrow = store.frequency("n", small()).unwrap();
+    held(&narrow).update(&hashes, Some(&[u32::MAX.into(), 5])).unwrap();
+    let bounds = held(&narrow).bounds(&hashes, 0.5).unwrap();
+    assert_eq!((bounds[0].upper, bounds[1].upper), (u64::MAX, 5));
+}
+
+#[test]
+fn a_full_buffer_flushes_by_itself_and_long_batches_are_cut() {
+    let store = Store::in_memory(store_options()).unwrap();
+    let sketch = store.frequency("f", small()).unwrap();
+    let mut model = Model::default();
+    let updates = held(&sketch).buffer_updates() as u64;
+    let mut random = Random(5);
+    let hashes = keys(&store, (0..5 * updates + 17).map(|_| random.below(1_000_000)));
+    held(&sketch).update(&hashes, None).unwrap();
+    assert!(held(&sketch).pending_chunks() <= 2 && held(&sketch).sequence >= 4);
+    hashes.iter().for_each(|&hash| model.add(hash, 1));
+    compare(&store, &sketch, &model, &hashes[..3000]);
+}

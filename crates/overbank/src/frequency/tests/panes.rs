@@ -1,0 +1,55 @@
+//! Windows against a model of one map a pane.
+
+use super::*;
+use crate::frequency::FrequencyPanes;
+
+const PANES: usize = 3;
+
+fn window(store: &Store) -> FrequencyPanes {
+    FrequencyPanes::open_or_create(store, "w", PANES, small().memory_bytes(PANES * 2_700_000)).unwrap()
+}
+
+#[test]
+fn a_window_counts_its_panes_and_survives_reopening() {
+    let device = Arc::new(SimDevice::new(1));
+    let mut store = Store::create_on(device.clone(), store_options()).unwrap();
+    let mut panes = window(&store);
+    let mut random = Random(4);
+    let mut models = vec![vec![0u64; 40]; PANES];
+    let mut committed = models.clone();
+    for turn in 0..60u8 {
+        match random.below(6) {
+            0 => {
+                panes.advance().unwrap();
+                models.rotate_left(1);
+                models[PANES - 1].fill(0);
+            }
+            1 => {
+                store.commit(&[turn]).unwrap();
+                committed = models.clone();
+            }
+            2 if turn > 5 => {
+                store.commit(&[turn]).unwrap();
+                committed = models.clone();
+                panes.update(&keys(&store, 0..5), None).unwrap();
+                panes.advance().unwrap();
+                drop((panes, store));
+                store = Store::open_on(device.clone(), store_options()).unwrap();
+                panes = window(&store);
+                models = committed.clone();
+            }
+            _ => {
+                let numbers: Vec<u64> = (0..20).map(|_| random.below(40)).collect();
+                panes.update(&keys(&store, numbers.iter().copied()), None).unwrap();
+                numbers.iter().for_each(|&number| models[PANES - 1][number as usize] += 1);
+            }
+        }
+        // Forty keys in eleven pages do not meet, so the estimates are exact.
+        let expected: Vec<u64> = (0..40).map(|key| models.iter().map(|pane| pane[key]).sum()).collect();
+        let hashes = keys(&store, 0..40);
+        assert_eq!(panes.estimate(&hashes).unwrap(), expected, "turn {turn}");
+        let bounds = panes.bounds(&hashes, 0.9).unwrap();
+        assert!(bounds.iter().zip(&expected).all(|(b, &count)| b.lower <= count && count <= b.upper));
+    }
+    assert_eq!((panes.panes(), committed.len()), (PANES, PANES));
+}

@@ -1,0 +1,94 @@
+//! A planted fault: a device that forgets to sync data files. The crash test must see it.
+
+use crate::Result;
+use crate::device::sim::SimDevice;
+use crate::device::{Access, Device, DeviceFile, LockGuard, ReadRequest};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(super) struct WithoutDataSync(pub(super) SimDevice);
+
+#[derive(Debug)]
+struct Unsynced(Arc<dyn DeviceFile>);
+
+impl Device for WithoutDataSync {
+    fn describe(&self) -> String {
+        "simulated, without the sync of data files".to_owned()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path()
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.0.list()
+    }
+
+    fn create(&self, name: &str) -> Result<Arc<dyn DeviceFile>> {
+        Ok(Arc::new(Unsynced(self.0.create(name)?)))
+    }
+
+    fn open(&self, name: &str, access: Access) -> Result<Arc<dyn DeviceFile>> {
+        Ok(Arc::new(Unsynced(self.0.open(name, access)?)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.0.remove(name)
+    }
+
+    fn sync_directory(&self) -> Result<()> {
+        self.0.sync_directory()
+    }
+
+    fn lock(&self) -> Result<Box<dyn LockGuard>> {
+        self.0.lock()
+    }
+
+    fn random_128(&self) -> Result<u128> {
+        self.0.random_128()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.0.now_ns()
+    }
+}
+
+impl DeviceFile for Unsynced {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn len_bytes(&self) -> Result<u64> {
+        self.0.len_bytes()
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.0.read(offset, into)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.0.write(offset, data)
+    }
+
+    fn read_many(
+        &self,
+        requests: &[ReadRequest],
+        depth: usize,
+        done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.0.read_many(requests, depth, done)
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn sync(&self) -> Result<()> {
+        if self.name().ends_with(".seg") { Ok(()) } else { self.0.sync() }
+    }
+}
