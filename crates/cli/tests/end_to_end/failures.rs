@@ -149,5 +149,10 @@ fn places_that_cannot_be_written_are_named() {
     let taken = file(place.path(), "taken", "a\n");
     overbank("man").with(&taken).run().fails_naming(&["taken", "directory"]);
     overbank("profile --store").with(&taken).fed("a\n").run().fails_naming(&["taken"]);
-    overbank("profile --store /proc/store").fed("a\n").run().fails_naming(&["store"]);
+    overbank("profile --store /proc/store").fed("a\n").run().fails_naming(&["/proc/store"]);
+    overbank("profile --store")
+        .with(place.path().join("no/store"))
+        .fed("a\n")
+        .run()
+        .fails_naming(&["no", "directory"]);
 }

@@ -206,9 +206,15 @@ impl FileDevice {
         match errors::retry(|| rustix::fs::mkdir(path, Mode::from_raw_mode(0o755))) {
             Ok(()) => sync_parent(path)?,
             Err(rustix::io::Errno::EXIST) => {}
-            Err(rustix::io::Errno::NOENT) => {
-                let parent = path.parent().unwrap_or(path).to_string_lossy().into_owned();
-                return Err(Error::NotFound { what: "directory", name: parent });
+            Err(e @ rustix::io::Errno::NOENT) => {
+                // A missing parent is named; some file systems also answer so where nothing may be made.
+                let parent = path.parent().filter(|parent| rustix::fs::stat(*parent).is_err());
+                return Err(match parent {
+                    Some(parent) => {
+                        Error::NotFound { what: "directory", name: parent.to_string_lossy().into_owned() }
+                    }
+                    None => Error::Io { op: "create", path: path.into(), source: e.into() },
+                });
             }
             Err(e) => return Err(errors::classify("create", path, 0, e)),
         }
