@@ -1,7 +1,7 @@
 //! Stable radix sort of records into hash order.
 //!
 //! ```text
-//!   records ── partition by 1..10 leading bits ──▶ scratch   buckets that fit the cache
+//!   records ── partition by 1..11 leading bits ──▶ scratch   buckets that fit the cache
 //!                                                    │ digit 2 of the next bits
 //!                                                    ▼
 //!                                                  near      a cache-resident copy of one bucket
@@ -28,12 +28,13 @@
 use super::order::{HashOrdered, order_bits, window};
 use super::partition::Partitioner;
 
-/// Bytes of a bucket that is sorted in cache: with its copy it fills half of a 1 MiB second-level cache.
-const NEAR_BYTES: usize = 256 << 10;
+/// Bytes of a bucket that is sorted in cache: with its copy it fills a quarter of a 1 MiB second-level cache. Twice as much,
+/// and buckets of 10 leading bits, measured the same against `rdst` (2.08 times its rate against 2.15).
+const NEAR_BYTES: usize = 128 << 10;
 /// Bits of each of the two digits in cache.
 const DIGIT_BITS: u32 = 8;
 /// Leading bits of the pass over memory, at most.
-const LEADING_BITS_MAX: u32 = 10;
+const LEADING_BITS_MAX: u32 = 11;
 /// Slices up to this long are inserted at once.
 const INSERTION_RECORDS: usize = 32;
 
