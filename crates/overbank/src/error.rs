@@ -148,3 +148,21 @@ pub enum Error {
         path: PathBuf,
     },
 }
+
+/// The error for encoded bytes that no encoder wrote. `at` counts from the start of the encoded form; who read it from a file
+/// knows which.
+#[cold]
+pub(crate) fn corrupt_bytes(
+    at: usize,
+    what: &'static str,
+    expected: impl ToString,
+    found: impl ToString,
+) -> Error {
+    Error::Corrupt {
+        path: PathBuf::from("<bytes>"),
+        at: at as u64,
+        what,
+        expected: expected.to_string(),
+        found: found.to_string(),
+    }
+}

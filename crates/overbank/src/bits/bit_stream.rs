@@ -10,9 +10,9 @@
 //! 1. The last byte is filled up with zeros.
 //! 2. The reader never reads past its bytes: that is `Corrupt`, with the byte where it happened.
 
-use super::corrupt::corrupt;
 use super::word::low_mask;
 use crate::Result;
+use crate::error::corrupt_bytes as corrupt;
 
 /// Appends bit fields to a vector of bytes.
 ///

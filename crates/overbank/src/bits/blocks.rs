@@ -22,9 +22,9 @@
 //! Source: Goldstein, Ramakrishnan, Shaft, Compressing Relations and Indexes, ICDE 1998 (frame of reference);
 //! Lemire and Boytsov, Decoding billions of integers per second through vectorization, 2015 (blocks of 128).
 
-use super::corrupt::corrupt;
 use super::word::{low_mask, write_bits};
 use crate::Result;
+use crate::error::corrupt_bytes as corrupt;
 
 /// Values in a block.
 pub const BLOCK_VALUES: usize = 128;

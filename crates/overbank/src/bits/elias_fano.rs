@@ -27,11 +27,11 @@
 //! Source: Elias, Efficient Storage and Retrieval by Content and Address of Static Files, JACM 21 (1974);
 //! Fano, MIT Project MAC memorandum 61 (1971).
 
-use super::corrupt::corrupt;
 use super::packed::PackedArray;
 use super::select::select_in_word;
 use super::word::{append_le_bytes, low_mask, words_for, words_from_le_bytes};
 use crate::Result;
+use crate::error::corrupt_bytes as corrupt;
 
 /// Ones (and zeros) from one sample to the next.
 const SAMPLE: u64 = 256;

@@ -16,7 +16,6 @@
 
 mod bit_stream;
 mod blocks;
-mod corrupt;
 mod elias_fano;
 mod packed;
 mod select;

@@ -16,9 +16,9 @@
 //! | `get`, `set` | O(1), one or two words | - |
 //! | all | - | `len * width` bits, rounded up to 8 bytes |
 
-use super::corrupt::corrupt;
 use super::word::{append_le_bytes, low_mask, read_bits, words_for, words_from_le_bytes, write_bits};
 use crate::Result;
+use crate::error::corrupt_bytes as corrupt;
 
 /// Integers of a fixed width in bits.
 ///

@@ -14,8 +14,8 @@
 //! 4. A decoder validates a declared length against the bytes that are there before it allocates.
 
 use super::HashId;
+pub(crate) use crate::error::corrupt_bytes as corrupt;
 use crate::{Error, HashKind, Result};
-use std::path::PathBuf;
 
 /// Which sketch the bytes hold, and in which version of its payload.
 #[derive(Clone, Copy, Debug)]
@@ -318,16 +318,6 @@ fn checksum_of(bytes: &[u8], payload_checksum: u32, payload_bytes: usize) -> u32
 /// The checksum of more bytes.
 pub(crate) fn append(checksum: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(checksum, bytes)
-}
-
-pub(crate) fn corrupt(at: usize, what: &'static str, expected: impl ToString, found: impl ToString) -> Error {
-    Error::Corrupt {
-        path: PathBuf::from("<bytes>"),
-        at: at as u64,
-        what,
-        expected: expected.to_string(),
-        found: found.to_string(),
-    }
 }
 
 /// Overwrites one byte of a payload and seals again: hostile bytes that get past the checksum.
