@@ -51,6 +51,7 @@ mod place;
 mod plan;
 mod query;
 mod saved;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod whole;
@@ -59,6 +60,7 @@ mod writer;
 pub use options::FrequencyOptions;
 pub use panes::FrequencyPanes;
 pub use plan::FrequencyPlan;
+pub use shared::FrequencyWriter;
 
 use crate::sketch::count_min::Layout;
 use crate::sketch::{CountBounds, HashId};
