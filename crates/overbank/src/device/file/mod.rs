@@ -340,7 +340,9 @@ impl Device for FileDevice {
         assert!(reads.iter().all(own), "the files are of this device");
         let opened: Vec<_> = reads
             .iter()
-            .filter_map(|read| Some((read.file.as_any().downcast_ref::<FileHandle>()?.opened(), read.request)))
+            .filter_map(|read| {
+                Some((read.file.as_any().downcast_ref::<FileHandle>()?.opened(), read.request))
+            })
             .collect();
         self.batcher.read_many(&Reads::Many(&opened), depth, done)
     }
