@@ -3,7 +3,7 @@
 //! ```text
 //! pages file   │ extent 0 │ extent 1 │ …     an extent holds one group of pages, in any order of groups; written in place,
 //!              one sealed block a page:       never over an extent that the last commit names
-//!                tag = page (low 32 bits), sequence = the apply that wrote it, body = cells, zeros behind
+//!                tag = page (low 32 bits), sequence = the apply that wrote it, body = cells (see cells.rs), zeros behind
 //!
 //! log file     │ records │ records │ … │ fences │ …     immutable; sequence = that of the log
 //! records      0       4       6          8
@@ -17,7 +17,7 @@
 //! state        0        4      8       12     16      20        24      32       40         44       48
 //!              ├ magic ─┼ ver. ┼ depth ┼ cell ┼ record ┼ group ─┼ pages ┼ columns, flags ┼ pending ┼ …
 //!              48 sequence u64, extents u64, weight u64, memory u64, epoch u64, logs: count u32, then (sequence, blocks) u64 each
-//!              flags: 1 saturated, 2 conservative
+//!              cell in bits: 4, 8, 32 or 64; record in bytes; flags: 1 saturated, 2 conservative
 //! files        table, pages (if extents > 0), logs in order
 //! ```
 //!
@@ -30,7 +30,7 @@ use crate::{Error, Result};
 use std::path::PathBuf;
 
 /// The version of everything in this file.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 pub(super) const RECORDS_TAG: u32 = u32::from_le_bytes(*b"OBfu");
 pub(super) const FENCES_TAG: u32 = u32::from_le_bytes(*b"OBff");
 /// An extent that is not there: the group was never written and is all zeros.
@@ -80,7 +80,7 @@ impl State {
             MAGIC,
             VERSION.into(),
             layout.depth(),
-            self.shape.cell_bytes,
+            self.shape.cell_bits,
             self.shape.record_bytes,
             self.shape.group_pages,
         ] {
@@ -111,7 +111,7 @@ impl State {
             let what = "the frequency sketch".to_owned();
             return Err(Error::UnsupportedVersion { what, found: version, supported: VERSION.into() });
         }
-        let (depth, cell_bytes) = (words.u32()?, words.u32()?);
+        let (depth, cell_bits) = (words.u32()?, words.u32()?);
         let (record_bytes, group_pages) = (words.u32()?, words.u32()?);
         let (pages, columns, flags) = (words.u64()?, words.u32()?, words.u32()?);
         let pending = words.u32()?;
@@ -131,7 +131,7 @@ impl State {
             return Err(words.corrupt("flags", "0 to 3", flags));
         }
         let shape = Layout::with_shape(pages, columns, depth)
-            .and_then(|layout| Shape::new(layout, cell_bytes, record_bytes, group_pages))
+            .and_then(|layout| Shape::new(layout, cell_bits, record_bytes, group_pages))
             .map_err(|why| words.corrupt("the shape", "a valid one", why))?
             .conservative(flags & CONSERVATIVE != 0);
         let ascending = logs.windows(2).all(|pair| pair[0].0 < pair[1].0);

@@ -8,6 +8,7 @@
 //!    it counts, wherever it waits.
 //! 2. A page that several keys share is read once; pages that lie near each other are read in one request.
 
+use super::bounds::Reading;
 use super::flash::{Pages, read_blocks};
 use super::log::Log;
 use super::memory::Buffer;
@@ -29,8 +30,8 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Calls `each(key, estimate, page weight)` for every one of `entries`, in any order.
-    pub(super) fn answer(&self, entries: &[u64], each: &mut dyn FnMut(usize, u64, u64)) -> Result<()> {
+    /// Calls `each(key, what its page says of it)` for every one of `entries`, in any order.
+    pub(super) fn answer(&self, entries: &[u64], each: &mut dyn FnMut(usize, Reading<'_>)) -> Result<()> {
         let place = self.shape.place();
         let mut asked: Vec<(u64, u32)> = entries.iter().zip(0..).map(|(&entry, i)| (entry, i)).collect();
         Sorter::new().sort(&mut asked, &mut Vec::new());
@@ -64,7 +65,7 @@ impl View<'_> {
                     weight = page::weight(&blocks[at * BLOCK_BYTES..][..BLOCK_BYTES], self.shape);
                 }
                 let block = &blocks[at * BLOCK_BYTES..][..BLOCK_BYTES];
-                each(i as usize, page::least(block, self.shape, entry), weight);
+                each(i as usize, Reading { shape: self.shape, block, entry, weight });
             }
         }
         Ok(())
