@@ -19,6 +19,7 @@
 use super::page;
 use super::place::Shape;
 use crate::sketch::CountBounds;
+use std::cell::OnceCell;
 
 /// What a page says of a key.
 pub(super) struct Reading<'a> {
@@ -26,8 +27,8 @@ pub(super) struct Reading<'a> {
     /// The page with everything that waits for it.
     pub(super) block: &'a [u8],
     pub(super) entry: u64,
-    /// The page's weight, or more.
-    pub(super) weight: u64,
+    /// The page's weight, or more, once a key of the page has asked for bounds.
+    pub(super) weight: &'a OnceCell<u64>,
 }
 
 impl Reading<'_> {
@@ -43,13 +44,14 @@ impl Reading<'_> {
     }
 
     fn lower(&self, confidence: f64) -> u64 {
-        if self.weight == u64::MAX {
+        let weight = *self.weight.get_or_init(|| page::weight(self.block, self.shape));
+        if weight == u64::MAX {
             // A cell has stopped counting, and with it the page's weight.
             return 0;
         }
         let layout = self.shape.layout;
         let half = (1.0 - confidence).clamp(f64::MIN_POSITIVE, 1.0) / 2.0;
-        let weight = self.weight as f64;
+        let weight = weight as f64;
         let column = half.powf(-1.0 / f64::from(layout.depth())) * weight / f64::from(layout.columns());
         let twins = weight / 2f64.powi(self.shape.residue_bits() as i32) / half;
         let lower = |row| {

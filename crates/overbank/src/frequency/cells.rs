@@ -76,11 +76,11 @@ pub(super) struct Plain<C> {
 
 impl<C: Cell> Plain<C> {
     #[inline]
-    fn change(block: &mut [u8], cell: usize, to: impl Fn(C) -> C) -> bool {
+    fn change(block: &mut [u8], cell: usize, to: impl Fn(C) -> C) -> C {
         let bytes = &mut block[cell * C::BYTES..][..C::BYTES];
         let changed = to(C::get(bytes));
         bytes.copy_from_slice(&changed.count().to_le_bytes()[..C::BYTES]);
-        changed == C::MAX
+        changed
     }
 }
 
@@ -102,7 +102,7 @@ impl<C: Cell> Cells for Plain<C> {
 
     #[inline]
     fn add(self, block: &mut [u8], cell: usize, weight: u64) -> bool {
-        Self::change(block, cell, |cell| cell.plus(weight))
+        Self::change(block, cell, |cell| cell.plus(weight)) == C::MAX
     }
 
     #[inline]
@@ -114,7 +114,7 @@ impl<C: Cell> Cells for Plain<C> {
     #[inline]
     fn raise(self, block: &mut [u8], cell: usize, target: u64) -> bool {
         let target = C::ZERO.plus(target);
-        Self::change(block, cell, |cell| cell.max(target))
+        Self::change(block, cell, |cell| cell.max(target)) == C::MAX
     }
 
     fn sum(self, block: &[u8], cells: usize, _: bool) -> u64 {
@@ -164,10 +164,15 @@ impl<const LG_BITS: u32> Small<LG_BITS> {
 
     #[inline]
     fn load(self, block: &[u8], word: usize) -> Word<LG_BITS> {
-        let marks = &block[self.words * WORD_BYTES + word * Self::MARK_BYTES..][..Self::MARK_BYTES];
+        let marks = &block[self.marks_at(word)..][..Self::MARK_BYTES];
         let high = if Self::MARK_BYTES == 2 { marks[1] } else { 0 };
         let merged = u16::from_le_bytes([marks[0], high]);
-        Word { cells: <u64 as Cell>::get(&block[word * WORD_BYTES..][..WORD_BYTES]), merged }
+        Word { cells: <u64 as Cell>::get(&block[word.wrapping_mul(WORD_BYTES)..][..WORD_BYTES]), merged }
+    }
+
+    #[inline]
+    fn marks_at(self, word: usize) -> usize {
+        self.words.wrapping_mul(WORD_BYTES).wrapping_add(word.wrapping_mul(Self::MARK_BYTES))
     }
 
     #[inline]
@@ -175,10 +180,10 @@ impl<const LG_BITS: u32> Small<LG_BITS> {
         let before = self.load(block, word);
         let mut after = before;
         let result = change(&mut after);
-        block[word * WORD_BYTES..][..WORD_BYTES].copy_from_slice(&after.cells.to_le_bytes());
+        block[word.wrapping_mul(WORD_BYTES)..][..WORD_BYTES].copy_from_slice(&after.cells.to_le_bytes());
         if after.merged != before.merged {
-            let at = self.words * WORD_BYTES + word * Self::MARK_BYTES;
-            block[at..][..Self::MARK_BYTES].copy_from_slice(&after.merged.to_le_bytes()[..Self::MARK_BYTES]);
+            let marks = &after.merged.to_le_bytes()[..Self::MARK_BYTES];
+            block[self.marks_at(word)..][..Self::MARK_BYTES].copy_from_slice(marks);
         }
         result
     }
@@ -237,5 +242,52 @@ impl<const LG_BITS: u32> Cells for Small<LG_BITS> {
 
     fn halve(self, block: &mut [u8]) {
         (0..self.words).for_each(|word| self.change(block, word, Word::halve));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::BLOCK_BYTES;
+    use crate::device::block::BODY_BYTES;
+    use crate::sketch::count_min::Layout;
+
+    /// Every cell of a full page: none is another's, none is left out, and none lies in the trailer.
+    fn every_cell<A: Cells>(cell_bits: u32, depth: u32) {
+        let columns = columns_of_a_block(cell_bits, depth).unwrap();
+        let shape = Shape::new(Layout::with_shape(1, columns, depth).unwrap(), cell_bits, 4, 1).unwrap();
+        let (page, cells) = (A::of(shape), shape.layout.page_cells());
+        let count = |cell: usize| 2 + (cell as u64 * 7 + cell as u64 / 13) % 6;
+        let mut block = vec![0; BLOCK_BYTES];
+        (0..cells).for_each(|cell| assert!(!page.add(&mut block, cell, count(cell))));
+        let check = |block: &[u8], expected: &dyn Fn(u64) -> u64| {
+            (0..cells).for_each(|cell| assert_eq!(page.get(block, cell), expected(count(cell)), "{cell}"));
+            assert_eq!(page.sum(block, cells, false), (0..cells).map(|cell| expected(count(cell))).sum());
+            assert!(block[BODY_BYTES..].iter().all(|&byte| byte == 0));
+        };
+        check(&block, &|count| count);
+        let once = block.clone();
+        assert!(!page.merge(&mut block, &once));
+        check(&block, &|count| 2 * count);
+        page.halve(&mut block);
+        page.halve(&mut block);
+        check(&block, &|count| count / 2);
+        // The last word, with its marks, is a cell of the page too.
+        page.add(&mut block, cells - 1, 1 << 20);
+        let outgrown = page.get(&block, cells - 1);
+        assert!(outgrown >= 1 << 20 && page.get(&block, 0) == count(0) / 2);
+        page.halve(&mut block);
+        assert_eq!(page.get(&block, cells - 1), outgrown / 2);
+        assert!(block[BODY_BYTES..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn every_cell_of_a_page_has_a_place_of_its_own() {
+        for depth in 1..=16 {
+            every_cell::<Small<2>>(4, depth);
+            every_cell::<Small<3>>(8, depth);
+            every_cell::<Plain<u32>>(32, depth);
+            every_cell::<Plain<u64>>(64, depth);
+        }
     }
 }

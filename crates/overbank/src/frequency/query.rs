@@ -17,6 +17,7 @@ use super::place::Shape;
 use crate::Result;
 use crate::batch::Sorter;
 use crate::device::BLOCK_BYTES;
+use std::cell::OnceCell;
 
 /// The least RAM of a round in bytes: enough pages to keep 128 reads in flight for a while.
 pub(super) const ROUND_BYTES: usize = 256 * BLOCK_BYTES;
@@ -57,15 +58,15 @@ impl View<'_> {
             rest = after;
             blocks.resize(pages.len().max(blocks.len() / BLOCK_BYTES) * BLOCK_BYTES, 0);
             self.compose(&pages, &mut blocks)?;
-            let (mut at, mut weight) = (usize::MAX, 0);
+            let (mut at, mut weight) = (usize::MAX, OnceCell::new());
             for &(entry, i) in round {
                 let page = place.page(entry);
                 if at == usize::MAX || pages[at] != page {
                     at = at.wrapping_add(1);
-                    weight = page::weight(&blocks[at * BLOCK_BYTES..][..BLOCK_BYTES], self.shape);
+                    weight = OnceCell::new();
                 }
                 let block = &blocks[at * BLOCK_BYTES..][..BLOCK_BYTES];
-                each(i as usize, Reading { shape: self.shape, block, entry, weight });
+                each(i as usize, Reading { shape: self.shape, block, entry, weight: &weight });
             }
         }
         Ok(())

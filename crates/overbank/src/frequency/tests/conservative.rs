@@ -1,6 +1,8 @@
 //! Conservative updates: between the truth and the plain sketch, whatever the order.
 
 use super::*;
+use crate::device::BLOCK_BYTES;
+use crate::frequency::page;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
@@ -46,6 +48,19 @@ proptest! {
             let count = model.counts.get(hash).copied().unwrap_or(0);
             prop_assert!(count <= bounds.estimate && bounds.estimate <= plain);
             prop_assert!(bounds.lower <= bounds.estimate && bounds.estimate <= bounds.upper);
+        }
+        // What lower bounds rest on: no page weighs more than it says.
+        held(&sketch).buffer.sorted();
+        let sketch = held(&sketch);
+        let pages: Vec<u64> = (0..sketch.shape.layout.pages()).collect();
+        let mut weights = vec![0; pages.len()];
+        for (hash, count) in &model.counts {
+            weights[sketch.shape.layout.page_of(*hash)] += count;
+        }
+        let mut blocks = vec![0; pages.len() * BLOCK_BYTES];
+        sketch.view().compose(&pages, &mut blocks).unwrap();
+        for (block, weight) in blocks.chunks_exact(BLOCK_BYTES).zip(weights) {
+            prop_assert!(page::weight(block, sketch.shape) >= weight);
         }
     }
 }

@@ -17,8 +17,9 @@
 //! 4. With [`raise`](Word::raise) instead of sums, a cell is at least each of its columns' counts and at most their sum.
 //! 5. A cell of 64 bits stops at `u64::MAX`, which means "at least this", and stays there. Nothing wraps.
 //!
-//! Cost: a cell that fits, in a word without marks, is a shift, a compare and an addition; a merge walks a part of the word.
-//! A mark a block takes 7 bits a word of 8 cells, 15 of 16.
+//! Cost: a cell that fits, in a word without marks, is a shift, a compare and an addition; where cells merge, a walk over a
+//! part of the word. Words are added, halved and summed with all their cells at a time. The marks take 7 bits of a byte a word
+//! of 8 cells, 15 bits of two bytes a word of 16.
 //!
 //! Source: Ben Basat, Einziger, Mitzenmacher, Vargaftik, "SALSA: self-adjusting lean sketch" (ICDE 2021). Deviation: where
 //! nothing is taken off, a merged cell may keep the larger count, which errs less; but which count that is depends on the order,
@@ -38,13 +39,15 @@ impl<const LG_BITS: u32> Word<LG_BITS> {
     /// The level of a cell that is the whole word.
     const TOP: u32 = 6 - LG_BITS;
     const BASE_MAX: u64 = Self::max(0);
-    /// A one in each cell of an unmerged word.
-    const ONES: u64 = u64::MAX / Self::BASE_MAX;
-    const HIGHS: u64 = Self::ONES << ((1 << LG_BITS) - 1);
+    /// The marks of a word that is one cell.
+    const ALL: u16 = ((1u32 << (Self::COLUMNS - 1)) - 1) as u16;
 
     /// The count of a column's cell.
     #[inline]
     pub(crate) fn get(self, column: u32) -> u64 {
+        if self.merged == 0 {
+            return self.cells.wrapping_shr(column << LG_BITS) & Self::BASE_MAX;
+        }
         self.value(column, self.level(column))
     }
 
@@ -58,8 +61,9 @@ impl<const LG_BITS: u32> Word<LG_BITS> {
     #[inline]
     pub(crate) fn add(&mut self, column: u32, weight: u64) -> bool {
         let shift = column << LG_BITS;
-        if self.merged == 0 && weight <= Self::BASE_MAX - (self.cells >> shift & Self::BASE_MAX) {
-            self.cells += weight << shift;
+        let room = Self::BASE_MAX - (self.cells.wrapping_shr(shift) & Self::BASE_MAX);
+        if self.merged == 0 && weight <= room {
+            self.cells = self.cells.wrapping_add(weight.wrapping_shl(shift));
             return false;
         }
         let level = self.level(column);
@@ -88,69 +92,114 @@ impl<const LG_BITS: u32> Word<LG_BITS> {
     /// Adds the columns of another word: what is merged in one of them is merged in the sum. Returns whether a cell stands at
     /// `u64::MAX` now.
     pub(crate) fn merge(&mut self, other: Self) -> bool {
-        let (a, b) = (self.cells, other.cells);
-        let sum = ((a & !Self::HIGHS) + (b & !Self::HIGHS)) ^ ((a ^ b) & Self::HIGHS);
-        let carries = ((a & b) | ((a | b) & !sum)) & Self::HIGHS;
-        if self.merged | other.merged == 0 && carries == 0 {
+        let marks = self.merged | other.merged;
+        let (a, b, highs) = (self.coarsened(marks), other.coarsened(marks), Self::highs(marks));
+        // The highest bits of the cells apart, no sum carries into the next cell.
+        let sum = (a & !highs).wrapping_add(b & !highs) ^ ((a ^ b) & highs);
+        let overflows = ((a & b) | ((a | b) & !sum)) & highs;
+        (self.cells, self.merged) = (a, marks);
+        if overflows == 0 {
             self.cells = sum;
-            return false;
+            return marks & Self::ALL == Self::ALL && sum == u64::MAX;
         }
+        let more = Self { cells: b, merged: marks };
         let mut is_full = false;
-        for (column, level) in other.cells(0, Self::COLUMNS) {
-            self.join(column, level);
-            is_full |= self.add(column, other.value(column, level));
+        for (column, level) in more.cells(0, Self::COLUMNS) {
+            is_full |= self.add(column, more.value(column, level));
         }
         is_full
     }
 
     /// Halves every cell that is not at `u64::MAX`, rounding down.
+    #[inline]
     pub(crate) fn halve(&mut self) {
-        if self.merged == 0 {
-            self.cells = self.cells >> 1 & !Self::HIGHS;
-            return;
-        }
-        for (column, level) in self.cells(0, Self::COLUMNS) {
-            let value = self.value(column, level);
-            if value != u64::MAX {
-                self.put(column, level, value / 2);
-            }
+        if self.merged & Self::ALL < Self::ALL || self.cells < u64::MAX {
+            self.cells = (self.cells >> 1) & !Self::highs(self.merged);
         }
     }
 
-    /// The sum of all cells, or `u64::MAX`.
+    /// The sum of all cells.
     #[inline]
     pub(crate) fn sum(self) -> u64 {
         if self.merged == 0 {
-            return self.sum_of_unmerged();
+            return (1..=Self::TOP).fold(self.cells, Self::pairs);
         }
-        let values = self.cells(0, Self::COLUMNS).map(|(column, level)| self.value(column, level));
-        values.fold(0, u64::saturating_add)
+        self.coarsened(Self::ALL)
     }
 
     /// The sum over all columns of their cells' counts, or `u64::MAX`: a merged cell counts as often as it has columns.
     #[inline]
     pub(crate) fn sum_of_columns(self) -> u64 {
         if self.merged == 0 {
-            return self.sum_of_unmerged();
+            return self.sum();
         }
         (0..Self::COLUMNS).map(|column| self.get(column)).fold(0, u64::saturating_add)
     }
 
+    /// The cells as they are with these marks more: the sums of what they join.
     #[inline]
-    fn sum_of_unmerged(self) -> u64 {
-        const BYTES: u64 = u64::MAX / 0xff;
-        const PAIRS: u64 = u64::MAX / 0xffff;
-        let bytes = match LG_BITS {
-            2 => (self.cells & (BYTES * 0xf)) + ((self.cells >> 4) & (BYTES * 0xf)),
-            _ => self.cells,
+    fn coarsened(self, marks: u16) -> u64 {
+        let mut cells = self.cells;
+        if self.merged == marks {
+            return cells;
+        }
+        for level in 1..=Self::TOP {
+            // Both halves of a block that is to be joined are one cell each: marks of blocks come with those in them.
+            let joined = Self::blocks(marks & !self.merged, level);
+            cells = (cells & !joined) | (Self::pairs(cells, level) & joined);
+        }
+        cells
+    }
+
+    /// The sum of its two halves in each block of `2^level` columns.
+    #[inline]
+    fn pairs(cells: u64, level: u32) -> u64 {
+        let half = Self::max(level - 1);
+        let halves = Self::ones(level).wrapping_mul(half);
+        (cells & halves).wrapping_add((cells >> half.count_ones()) & halves)
+    }
+
+    /// The highest bit of each cell.
+    #[inline]
+    fn highs(marks: u16) -> u64 {
+        let highs = |level| Self::ones(level) << (Self::max(level).count_ones() - 1);
+        let merge = |cells, level| {
+            let blocks = Self::blocks(marks, level);
+            (cells & !blocks) | (highs(level) & blocks)
         };
-        let pairs = (bytes & (PAIRS * 0xff)) + ((bytes >> 8) & (PAIRS * 0xff));
-        pairs.wrapping_mul(PAIRS) >> 48
+        if marks == 0 { highs(0) } else { (1..=Self::TOP).fold(highs(0), merge) }
+    }
+
+    /// All bits of the blocks of `2^level` columns that are marked.
+    #[inline]
+    fn blocks(marks: u16, level: u32) -> u64 {
+        let (ones, bits) = (Self::ones(level), Self::max(level).count_ones());
+        let marks = u64::from(marks >> Self::marks_at(level)) & ((1 << (64 / bits)) - 1);
+        // Bit i in block i, and nothing else: one in each block, times all of their bits.
+        let one_each = ones.wrapping_mul(marks) & Self::diagonal(level);
+        let nonzero = one_each.wrapping_add(ones.wrapping_mul(Self::max(level) >> 1)) >> (bits - 1) & ones;
+        nonzero.wrapping_mul(Self::max(level))
+    }
+
+    /// Bit `i` of block `i`.
+    const fn diagonal(level: u32) -> u64 {
+        let bits = Self::max(level).count_ones();
+        let (mut diagonal, mut block) = (0, 0);
+        while block * bits < 64 {
+            diagonal |= 1 << (block * bits + block);
+            block += 1;
+        }
+        diagonal
+    }
+
+    /// A one in each block of `2^level` columns.
+    const fn ones(level: u32) -> u64 {
+        u64::MAX / Self::max(level)
     }
 
     /// What a cell of this level holds.
     const fn max(level: u32) -> u64 {
-        u64::MAX >> (64 - (1 << (LG_BITS + level)))
+        u64::MAX.wrapping_shr(64u32.wrapping_sub(1u32.wrapping_shl(LG_BITS.wrapping_add(level))))
     }
 
     /// Where the marks of the blocks of `2^level` columns begin.
@@ -160,19 +209,25 @@ impl<const LG_BITS: u32> Word<LG_BITS> {
 
     #[inline]
     fn level(self, column: u32) -> u32 {
-        let mark = |level| u32::from(self.merged >> (Self::marks_at(level) + (column >> level)) & 1);
-        (1..=Self::TOP).map(mark).sum()
+        let mark = |level| u32::from(self.merged.wrapping_shr(Self::marks_at(level) + (column >> level)) & 1);
+        (1..=Self::TOP).fold(0, |marks: u32, level| marks.wrapping_add(mark(level)))
     }
 
     #[inline]
     fn value(self, column: u32, level: u32) -> u64 {
-        self.cells >> (column >> level << level << LG_BITS) & Self::max(level)
+        self.cells.wrapping_shr(Self::shift(column, level)) & Self::max(level)
     }
 
     #[inline]
     fn put(&mut self, column: u32, level: u32, value: u64) {
-        let shift = column >> level << level << LG_BITS;
-        self.cells = self.cells & !(Self::max(level) << shift) | value << shift;
+        let shift = Self::shift(column, level);
+        self.cells = self.cells & !Self::max(level).wrapping_shl(shift) | value.wrapping_shl(shift);
+    }
+
+    /// Where the cell of a column begins.
+    #[inline]
+    fn shift(column: u32, level: u32) -> u32 {
+        column.wrapping_shr(level).wrapping_shl(level) << LG_BITS
     }
 
     /// The cells of the columns `from..end`, each as its first column and its level.
@@ -212,18 +267,6 @@ impl<const LG_BITS: u32> Word<LG_BITS> {
         self.mark(column, level);
         self.put(column, level, value);
         value == u64::MAX
-    }
-
-    /// Makes a column's cell one of this level at least.
-    fn join(&mut self, column: u32, level: u32) {
-        if self.level(column) < level {
-            let first = column >> level << level;
-            let values = self.cells(first, first + (1 << level)).map(|(at, of)| self.value(at, of));
-            // Two cells of half the bits: their sum fits.
-            let sum = values.fold(0, u64::saturating_add);
-            self.mark(column, level);
-            self.put(column, level, sum);
-        }
     }
 
     /// Marks the block of a column at `level`, and every block in it.
