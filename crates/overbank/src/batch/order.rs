@@ -79,6 +79,19 @@ impl HashOrdered for KeyHash {
     }
 }
 
+/// A word and what belongs to it, where records lie in memory that other words use too.
+impl HashOrdered for [u64; 2] {
+    const WIDE: bool = false;
+    #[inline(always)]
+    fn prefix(&self) -> u64 {
+        self[0]
+    }
+    #[inline(always)]
+    fn suffix(&self) -> u64 {
+        0
+    }
+}
+
 impl<H: HashOrdered, P: Copy + Default> HashOrdered for (H, P) {
     const WIDE: bool = H::WIDE;
     #[inline(always)]

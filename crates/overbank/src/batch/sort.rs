@@ -75,6 +75,14 @@ impl<T: HashOrdered> Sorter<T> {
             scratch.clear();
             scratch.resize(records.len(), T::default());
         }
+        self.sort_within(records, scratch);
+    }
+
+    /// As [`Sorter::sort`], for a caller who has the scratch lie somewhere.
+    ///
+    /// # Panics
+    /// If `scratch` is shorter than records that do not fit the cache.
+    pub fn sort_within(&mut self, records: &mut [T], scratch: &mut [T]) {
         let scratch_records = scratch.len().min(records.len());
         self.sort_from(records, &mut scratch[..scratch_records], 0);
     }

@@ -10,7 +10,7 @@
 //! | block reads | the blocks of the range, once |
 
 use super::log::Log;
-use super::page::Updates;
+use super::page::{Updates, Weighted};
 use super::place::Shape;
 use crate::Result;
 use crate::device::{AlignedBuf, BLOCK_BYTES, FileRead, ReadRequest};
@@ -33,7 +33,7 @@ pub(super) struct Cursor<'a> {
     /// Blocks that the chunk holds.
     held: Range<usize>,
     units: Vec<u64>,
-    weighted: Vec<(u64, i64)>,
+    weighted: Vec<Weighted>,
     unit_at: usize,
     weighted_at: usize,
 }
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
     /// The first page with an update that was not taken, if there is one. It may be below the cursor's range.
     pub(super) fn peek_page(&self) -> Option<u64> {
         let unit = self.units.get(self.unit_at).copied();
-        let weighted = self.weighted.get(self.weighted_at).map(|&(entry, _)| entry);
+        let weighted = self.weighted.get(self.weighted_at).map(|&[entry, _]| entry);
         let decoded = unit.into_iter().chain(weighted).min().map(|entry| self.shape.place().page(entry));
         decoded.or_else(|| {
             let next = self.blocks.clone().next()?;

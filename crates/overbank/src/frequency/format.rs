@@ -3,7 +3,7 @@
 //! ```text
 //! pages file   │ extent 0 │ extent 1 │ …     an extent holds one group of pages, in any order of groups; written in place,
 //!              one sealed block a page:       never over an extent that the last commit names
-//!                tag = page (low 32 bits), sequence = the apply that wrote it, body = cells, zeros behind
+//!                tag = page (low 32 bits), sequence = the apply that wrote it, body = cells (see cells.rs), zeros behind
 //!
 //! log file     │ records │ records │ … │ fences │ …     immutable; sequence = that of the log
 //! records      0       4       6          8
@@ -17,12 +17,13 @@
 //! state        0        4      8       12     16      20        24      32       40         44       48
 //!              ├ magic ─┼ ver. ┼ depth ┼ cell ┼ record ┼ group ─┼ pages ┼ columns, flags ┼ pending ┼ …
 //!              48 sequence u64, extents u64, weight u64, memory u64, epoch u64, logs: count u32, then (sequence, blocks) u64 each
-//!              flags: 1 saturated, 2 conservative
+//!              cell in bits: 4, 8, 32 or 64; record in bytes; flags: 1 saturated, 2 conservative
 //! files        table, pages (if extents > 0), logs in order
 //! ```
 //!
 //! All numbers are little-endian. A change to any byte bumps [`VERSION`].
 
+use super::page::Weighted;
 use super::pass::LANES_MAX;
 use super::place::Shape;
 use crate::device::block::BODY_BYTES;
@@ -31,7 +32,7 @@ use crate::{Error, Result};
 use std::path::PathBuf;
 
 /// The version of everything in this file.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 pub(super) const RECORDS_TAG: u32 = u32::from_le_bytes(*b"OBfu");
 pub(super) const FENCES_TAG: u32 = u32::from_le_bytes(*b"OBff");
 /// An extent that is not there: the group was never written and is all zeros.
@@ -81,7 +82,7 @@ impl State {
             MAGIC,
             VERSION.into(),
             layout.depth(),
-            self.shape.cell_bytes,
+            self.shape.cell_bits,
             self.shape.record_bytes,
             self.shape.group_pages,
         ] {
@@ -112,7 +113,7 @@ impl State {
             let what = "the frequency sketch".to_owned();
             return Err(Error::UnsupportedVersion { what, found: version, supported: VERSION.into() });
         }
-        let (depth, cell_bytes) = (words.u32()?, words.u32()?);
+        let (depth, cell_bits) = (words.u32()?, words.u32()?);
         let (record_bytes, group_pages) = (words.u32()?, words.u32()?);
         let (pages, columns, flags) = (words.u64()?, words.u32()?, words.u32()?);
         let pending = words.u32()?;
@@ -132,7 +133,7 @@ impl State {
             return Err(words.corrupt("flags", "0 to 3", flags));
         }
         let shape = Layout::with_shape(pages, columns, depth)
-            .and_then(|layout| Shape::new(layout, cell_bytes, record_bytes, group_pages))
+            .and_then(|layout| Shape::new(layout, cell_bits, record_bytes, group_pages))
             .map_err(|why| words.corrupt("the shape", "a valid one", why))?
             .conservative(flags & CONSERVATIVE != 0);
         let ascending = logs.windows(2).all(|pair| pair[0].0 < pair[1].0);
@@ -196,7 +197,7 @@ pub(super) fn decode_table(bytes: &[u8], state: &State, path: PathBuf) -> Result
 pub(super) struct BlockOfRecords {
     first_page: u64,
     units: Vec<u64>,
-    weighted: Vec<(u64, i64)>,
+    weighted: Vec<Weighted>,
 }
 
 impl BlockOfRecords {
@@ -226,7 +227,7 @@ impl BlockOfRecords {
         if weight == 1 {
             self.units.push(record);
         } else {
-            self.weighted.push((record, weight));
+            self.weighted.push([record, weight.cast_unsigned()]);
         }
         true
     }
@@ -241,8 +242,8 @@ impl BlockOfRecords {
         let (units, rest) = body[RECORDS_HEADER_BYTES..].split_at_mut(self.units.len() * record_bytes);
         let (records, weights) = rest.split_at_mut(self.weighted.len() * record_bytes);
         put_records(units, record_bytes, self.units.iter().copied());
-        put_records(records, record_bytes, self.weighted.iter().map(|&(record, _)| record));
-        for (bytes, (_, weight)) in weights.chunks_exact_mut(WEIGHT_BYTES).zip(&self.weighted) {
+        put_records(records, record_bytes, self.weighted.iter().map(|&[record, _]| record));
+        for (bytes, [_, weight]) in weights.chunks_exact_mut(WEIGHT_BYTES).zip(&self.weighted) {
             bytes.copy_from_slice(&weight.to_le_bytes());
         }
         self.units.clear();
@@ -265,7 +266,7 @@ pub(super) fn decode_records(
     body: &[u8],
     shape: Shape,
     units: &mut Vec<u64>,
-    weighted: &mut Vec<(u64, i64)>,
+    weighted: &mut Vec<Weighted>,
 ) -> Option<()> {
     let place = shape.place();
     let (header, rest) = body.split_at_checked(RECORDS_HEADER_BYTES)?;
@@ -280,13 +281,13 @@ pub(super) fn decode_records(
     let end = shape.layout.pages() << shape.residue_bits();
     let before = (units.len(), weighted.len());
     get_records(unit_bytes, record_bytes, |record| units.push(place.widen(base.wrapping_add(record))));
-    let mut weights = weights.as_chunks::<WEIGHT_BYTES>().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
+    let mut weights = weights.as_chunks::<WEIGHT_BYTES>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
     get_records(record_part, record_bytes, |record| {
-        weighted.push((place.widen(base.wrapping_add(record)), weights.next().unwrap_or(0)));
+        weighted.push([place.widen(base.wrapping_add(record)), weights.next().unwrap_or(0)]);
     });
     let (units, weighted) = (&units[before.0..], &weighted[before.1..]);
-    let in_order = units.is_sorted() && weighted.is_sorted_by_key(|&(entry, _)| entry);
-    let last = units.last().copied().max(weighted.last().map(|&(entry, _)| entry))?;
+    let in_order = units.is_sorted() && weighted.is_sorted_by_key(|&[entry, _]| entry);
+    let last = units.last().copied().max(weighted.last().map(|&[entry, _]| entry))?;
     (in_order && place.dense(last) < end).then_some(())
 }
 

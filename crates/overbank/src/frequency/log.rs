@@ -20,7 +20,7 @@
 
 use super::cursor::Cursor;
 use super::format::{BLOCK_FENCES, FENCES_TAG, RECORDS_TAG, decode_records};
-use super::page::Updates;
+use super::page::{Updates, Weighted};
 use super::place::Shape;
 use super::writer::{self, Writer, Written};
 use crate::device::block::{self, BODY_BYTES, BlockOwner};
@@ -121,7 +121,7 @@ impl Log {
         block: &[u8],
         number: u64,
         units: &mut Vec<u64>,
-        weighted: &mut Vec<(u64, i64)>,
+        weighted: &mut Vec<Weighted>,
     ) -> Result<()> {
         self.check(block, number, RECORDS_TAG)?;
         let body = block.get(..BODY_BYTES).unwrap_or_default();
@@ -179,7 +179,7 @@ pub(super) fn merge(
         }
         units.sort_unstable();
         // Stable: what was added to a key comes before what was taken off it.
-        weighted.sort_by_key(|&(entry, _)| entry);
+        weighted.sort_by_key(|&[entry, _]| entry);
         writer.push_all(Updates { units: &units, weighted: &weighted })?;
         units.clear();
         weighted.clear();

@@ -16,6 +16,9 @@
 //! 3. An estimate writes nothing. With `pending = 0` it reads exactly one block, and none of a page never written.
 //! 4. What the last commit needs is never written over: groups move to free extents, logs are immutable.
 //! 5. Cells saturate; an estimate at the maximum has an upper bound of `u64::MAX`.
+//! 6. Small cells (4 or 8 bits) merge with their neighbours where a count outgrows them. Additions alone leave what one RAM
+//!    table of exact counts says, in any order. A merge is never undone: after removals or a decay, estimates lie between
+//!    those of that table without what was removed and those with all additions made first, and depend on the order.
 //!
 //! With `k` pages, `M` updates in the buffer and `P` chunks pending:
 //!
@@ -37,6 +40,8 @@
 //! adds it to a copy. A key's columns come from 23 (or 40) bits of its hash, kept in the log, instead of from all of it;
 //! [`FrequencyOptions::record_bytes`] says what that costs.
 
+mod bounds;
+mod cells;
 mod cursor;
 mod flash;
 mod format;
@@ -69,6 +74,7 @@ use crate::sketch::count_min::Layout;
 use crate::sketch::{CountBounds, HashId};
 use crate::store::{FileRef, Reservation};
 use crate::{KeyHash, Result};
+use bounds::Reading;
 use flash::Pages;
 use intake::{Batch, Held, Intake};
 use log::Log;
@@ -181,7 +187,7 @@ impl Frequency {
     /// `Corrupt`, or what the device says.
     pub fn estimate(&mut self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
         let mut estimates = vec![0; hashes.len()];
-        self.answer(hashes, &mut |i, estimate, _| estimates[i] = estimate)?;
+        self.answer(hashes, &mut |i, reading| estimates[i] = reading.estimate())?;
         Ok(estimates)
     }
 
@@ -194,25 +200,22 @@ impl Frequency {
     /// `upper` is certain (if no key was taken off too often). `lower` fails with probability at most `1 - confidence`
     /// over the choice of the seed, for a key chosen without looking at the sketch, whatever the stream: the weight `W` of
     /// the key's page is known, so by Markov all rows are off by `b W / columns` with probability `b^-depth`, and keys
-    /// with the same residue weigh `t W / 2^residue_bits` with probability `1 / t`. Each takes half of the failures.
+    /// with the same residue weigh `t W / 2^residue_bits` with probability `1 / t`. Each takes half of the failures. A row
+    /// whose cell `s` columns share may be off by `s` times as much. In a page with a saturated cell, `lower` is 0.
     ///
     /// # Errors
     /// As [`Frequency::estimate`].
     pub fn bounds(&mut self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
-        let shape = self.shape;
         let mut bounds = vec![CountBounds::default(); hashes.len()];
-        self.answer(hashes, &mut |i, estimate, weight| {
-            let upper = if estimate == page::cell_max(shape) { u64::MAX } else { estimate };
-            let error = markov_error(shape, weight, confidence);
-            bounds[i] = CountBounds { lower: estimate.saturating_sub(error), estimate, upper };
-        })?;
+        self.answer(hashes, &mut |i, reading| bounds[i] = reading.bounds(confidence))?;
         Ok(bounds)
     }
 
     /// Theorem 1: the error that an estimate reaches with probability at most `e^-depth + pages^-c`, for a stream of the
     /// present weight in which no key weighs much.
     ///
-    /// `n epsilon (1 + sqrt(2 (c + 1) k ln k / n))`; [`Frequency::bounds`] needs no such stream.
+    /// `n epsilon (1 + sqrt(2 (c + 1) k ln k / n))`; [`Frequency::bounds`] needs no such stream. Of small cells, those that
+    /// have not merged.
     pub fn theorem_1_error(&self, c: f64) -> f64 {
         self.shape.layout.theorem_1_error((self.total_weight() as f64).max(1.0), c)
     }
@@ -319,7 +322,7 @@ impl Frequency {
         self.is_changed |= is_fresh;
     }
 
-    fn answer(&mut self, hashes: &[KeyHash], each: &mut dyn FnMut(usize, u64, u64)) -> Result<()> {
+    fn answer(&mut self, hashes: &[KeyHash], each: &mut dyn FnMut(usize, Reading<'_>)) -> Result<()> {
         let intake = Arc::clone(&self.intake);
         let mut held = intake.hold();
         held.settle();
@@ -375,12 +378,4 @@ fn add(
 
 fn plus(weight: u64, more: i128) -> u64 {
     (i128::from(weight) + more).clamp(0, u64::MAX.into()) as u64
-}
-
-fn markov_error(shape: Shape, page_weight: u64, confidence: f64) -> u64 {
-    let half = (1.0 - confidence).clamp(f64::MIN_POSITIVE, 1.0) / 2.0;
-    let weight = page_weight as f64;
-    let rows = half.powf(-1.0 / f64::from(shape.layout.depth())) * weight / f64::from(shape.layout.columns());
-    let twins = weight / 2f64.powi(shape.residue_bits() as i32) / half;
-    (rows + twins).ceil() as u64
 }

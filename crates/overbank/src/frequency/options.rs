@@ -1,8 +1,8 @@
 //! What a caller may choose: the sketch's size in the papers' four ways, and what it costs to run.
 
+use super::cells;
 use super::place::Shape;
 use crate::sketch::count_min::Layout;
-use crate::sketch::count_min::layout::BLOCK_BODY_BYTES;
 use crate::{Error, Result};
 
 /// How many pages a group has unless told otherwise: 2 MiB, which a second-level cache holds and which a device writes at
@@ -21,7 +21,7 @@ const GROUP_PAGES: u32 = 512;
 #[derive(Clone, PartialEq, Debug)]
 pub struct FrequencyOptions {
     sizing: Sizing,
-    cell_bytes: u32,
+    cell_bits: u32,
     record_bytes: u32,
     group_pages: u32,
     is_conservative: bool,
@@ -45,12 +45,12 @@ impl Default for FrequencyOptions {
 }
 
 impl FrequencyOptions {
-    /// `epsilon = 1e-6`, `delta = 0.01`, cells of 4 bytes, records of 4 bytes, up to 16 pending chunks a group, 32 MiB of
+    /// `epsilon = 1e-6`, `delta = 0.01`, cells of 32 bits, records of 4 bytes, up to 16 pending chunks a group, 32 MiB of
     /// RAM.
     pub fn new() -> Self {
         Self {
             sizing: Sizing::Error { epsilon: 1e-6, delta: 0.01 },
-            cell_bytes: 4,
+            cell_bits: 32,
             record_bytes: 4,
             group_pages: GROUP_PAGES,
             is_conservative: false,
@@ -86,9 +86,22 @@ impl FrequencyOptions {
         self
     }
 
-    /// Bytes of a cell: 4, or 8 for counts above 2^32 - 2.
-    pub fn cell_bytes(mut self, bytes: u32) -> Self {
-        self.cell_bytes = bytes;
+    /// Bits of a cell: 32, or 64 for counts above 2^32 - 2; or 8 or 4, for cells that merge with their neighbours, by pairs
+    /// up to 64 bits, where a count outgrows them.
+    ///
+    /// A block has 204 columns of 32 bits at depth 5, but 720 of 8 bits or 1296 of 4: use them for streams of many keys of
+    /// which few are heavy, and 32 bits where most columns would come to count past 255 (or 15).
+    ///
+    /// # Accuracy
+    /// Columns that share a cell share its errors: a merged cell of 16, 32 or 64 bits errs as one of a sketch with so many
+    /// times fewer columns does, in [`error`](Self::error) and [`elements`](Self::elements) too.
+    /// [`Frequency::bounds`](super::Frequency::bounds) knows the cells of each key and counts that in. Estimates are never
+    /// too low. They do not depend on the order of additions; a merge is never undone, so after a removal or
+    /// [`decay`](super::Frequency::decay) they may.
+    ///
+    /// Source: Ben Basat, Einziger, Mitzenmacher, Vargaftik, "SALSA: self-adjusting lean sketch" (ICDE 2021).
+    pub fn cell_bits(mut self, bits: u32) -> Self {
+        self.cell_bits = bits;
         self
     }
 
@@ -147,16 +160,16 @@ impl FrequencyOptions {
     /// # Errors
     /// `InvalidOption`.
     pub fn layout(&self) -> Result<Layout> {
-        if !matches!(self.cell_bytes, 4 | 8) {
-            return invalid("cell_bytes", self.cell_bytes, "choose 4 or 8");
-        }
-        let cell_bytes = self.cell_bytes as usize;
+        let cell_bits = self.cell_bits;
         match self.sizing {
-            Sizing::Error { epsilon, delta } => Layout::with_error(epsilon, delta)?.localised(cell_bytes, 1),
-            Sizing::Shape { width, depth } => localised(width, depth, cell_bytes),
+            Sizing::Error { epsilon, delta } => {
+                let classic = Layout::with_error(epsilon, delta)?;
+                localised(classic.width(), classic.depth(), cell_bits)
+            }
+            Sizing::Shape { width, depth } => localised(width, depth, cell_bits),
             Sizing::Bytes { bytes, depth } => {
                 let blocks = bytes / crate::device::BLOCK_BYTES as u64;
-                let columns = columns_of_a_block(depth, cell_bytes)?;
+                let columns = columns_of_a_block(depth, cell_bits)?;
                 Layout::with_shape(blocks, columns, depth)
             }
             Sizing::Elements { elements, overestimate, delta } => {
@@ -169,7 +182,7 @@ impl FrequencyOptions {
                 }
                 let depth = Layout::with_error(0.5, delta)?.depth();
                 let width = (elements * std::f64::consts::E / overestimate).ceil();
-                localised(width as u64, depth, cell_bytes)
+                localised(width as u64, depth, cell_bits)
             }
         }
     }
@@ -178,23 +191,26 @@ impl FrequencyOptions {
         let layout = self.layout()?;
         // A group longer than the sketch would be written for nothing.
         let group_pages = u64::from(self.group_pages).min(layout.pages().next_power_of_two()) as u32;
-        let shape = Shape::new(layout, self.cell_bytes, self.record_bytes, group_pages)?;
+        let shape = Shape::new(layout, self.cell_bits, self.record_bytes, group_pages)?;
         Ok(shape.conservative(self.is_conservative))
     }
 }
 
-fn localised(width: u64, depth: u32, cell_bytes: usize) -> Result<Layout> {
+fn localised(width: u64, depth: u32, cell_bits: u32) -> Result<Layout> {
     if width == 0 {
         return invalid("width", width, "a row has at least one column");
     }
-    let columns = columns_of_a_block(depth, cell_bytes)?;
+    let columns = columns_of_a_block(depth, cell_bits)?;
     Layout::with_shape(width.div_ceil(columns.into()), columns, depth)
 }
 
-fn columns_of_a_block(depth: u32, cell_bytes: usize) -> Result<u32> {
+fn columns_of_a_block(depth: u32, cell_bits: u32) -> Result<u32> {
     // The layout's own check names the range of the depth.
     Layout::with_shape(1, 1, depth)?;
-    Ok((BLOCK_BODY_BYTES / cell_bytes) as u32 / depth)
+    match cells::columns_of_a_block(cell_bits, depth) {
+        Some(columns) => Ok(columns),
+        None => invalid("cell_bits", cell_bits, "choose 4, 8, 32 or 64"),
+    }
 }
 
 pub(super) fn invalid<T>(name: &'static str, value: impl ToString, why: &str) -> Result<T> {

@@ -17,6 +17,7 @@
 //!
 //! Cost: three multiplications for an entry, two to spread it, two a row.
 
+use super::cells;
 use super::format::RECORDS_HEADER_BYTES;
 use super::options::invalid;
 use crate::device::BLOCK_BYTES;
@@ -28,7 +29,7 @@ use crate::{KeyHash, Result};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
     pub(super) layout: Layout,
-    pub(super) cell_bytes: u32,
+    pub(super) cell_bits: u32,
     pub(super) record_bytes: u32,
     pub(super) group_pages: u32,
     /// Whether an update raises only the cells that must rise.
@@ -42,20 +43,23 @@ const GROUPS_MAX: u64 = 1 << 20;
 const GROUP_PAGES_MAX: u32 = 1 << 16;
 
 impl Shape {
-    pub(super) fn new(layout: Layout, cell_bytes: u32, record_bytes: u32, group_pages: u32) -> Result<Self> {
-        if !matches!(cell_bytes, 4 | 8) {
-            return invalid("cell_bytes", cell_bytes, "choose 4 or 8");
-        }
+    pub(super) fn new(layout: Layout, cell_bits: u32, record_bytes: u32, group_pages: u32) -> Result<Self> {
+        let Some((unit_cells, unit_bytes)) = cells::unit(cell_bits) else {
+            return invalid("cell_bits", cell_bits, "choose 4, 8, 32 or 64");
+        };
         if !matches!(record_bytes, 4 | 8) {
             return invalid("record_bytes", record_bytes, "choose 4 or 8");
         }
         if !group_pages.is_power_of_two() || group_pages > GROUP_PAGES_MAX {
             return invalid("group_pages", group_pages, "choose a power of two up to 65536");
         }
-        if layout.page_cells() > BLOCK_BODY_BYTES / cell_bytes as usize {
+        if !(layout.columns() as usize).is_multiple_of(unit_cells) {
+            return invalid("columns", layout.columns(), "a row of small cells is whole words");
+        }
+        if layout.page_cells() / unit_cells > BLOCK_BODY_BYTES / unit_bytes {
             return invalid("columns", layout.columns(), "a page must fit a block of 4080 bytes");
         }
-        let shape = Self { layout, cell_bytes, record_bytes, group_pages, is_conservative: false };
+        let shape = Self { layout, cell_bits, record_bytes, group_pages, is_conservative: false };
         let bits = shape.page_bits() + shape.residue_bits();
         if layout.pages() > PAGES_MAX || bits > u64::BITS || shape.groups() as u64 > GROUPS_MAX {
             return invalid(

@@ -8,14 +8,16 @@
 //!    it counts, wherever it waits.
 //! 2. A page that several keys share is read once; pages that lie near each other are read in one request.
 
+use super::bounds::Reading;
 use super::flash::{Pages, READ_DEPTH, read_blocks};
 use super::log::Log;
-use super::page::{self, Updates};
+use super::page::{self, Updates, Weighted};
 use super::place::Shape;
 use crate::Result;
 use crate::batch::Sorter;
 use crate::device::{BLOCK_BYTES, FileRead, ReadRequest};
 use crate::store::Files;
+use std::cell::OnceCell;
 
 /// The least RAM of a round in bytes: enough pages to keep 128 reads in flight for a while.
 pub(super) const ROUND_BYTES: usize = 256 * BLOCK_BYTES;
@@ -28,7 +30,7 @@ const TOGETHER_BLOCKS: usize = 256;
 #[derive(Default)]
 struct Records {
     units: Vec<u64>,
-    weighted: Vec<(u64, i64)>,
+    weighted: Vec<Weighted>,
 }
 
 /// What an estimate looks at.
@@ -42,8 +44,8 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Calls `each(key, estimate, page weight)` for every one of `entries`, in any order.
-    pub(super) fn answer(&self, entries: &[u64], each: &mut dyn FnMut(usize, u64, u64)) -> Result<()> {
+    /// Calls `each(key, what its page says of it)` for every one of `entries`, in any order.
+    pub(super) fn answer(&self, entries: &[u64], each: &mut dyn FnMut(usize, Reading<'_>)) -> Result<()> {
         let place = self.shape.place();
         let mut asked: Vec<(u64, u32)> = entries.iter().zip(0..).map(|(&entry, i)| (entry, i)).collect();
         Sorter::new().sort(&mut asked, &mut Vec::new());
@@ -69,15 +71,15 @@ impl View<'_> {
             rest = after;
             blocks.resize(pages.len().max(blocks.len() / BLOCK_BYTES) * BLOCK_BYTES, 0);
             self.compose(&pages, &mut blocks)?;
-            let (mut at, mut weight) = (usize::MAX, 0);
+            let (mut at, mut weight) = (usize::MAX, OnceCell::new());
             for &(entry, i) in round {
                 let page = place.page(entry);
                 if at == usize::MAX || pages[at] != page {
                     at = at.wrapping_add(1);
-                    weight = page::weight(&blocks[at * BLOCK_BYTES..][..BLOCK_BYTES], self.shape);
+                    weight = OnceCell::new();
                 }
                 let block = &blocks[at * BLOCK_BYTES..][..BLOCK_BYTES];
-                each(i as usize, page::least(block, self.shape, entry), weight);
+                each(i as usize, Reading { shape: self.shape, block, entry, weight: &weight });
             }
         }
         Ok(())
@@ -178,7 +180,7 @@ impl View<'_> {
         log.decode(self.shape, block, number, units, weighted)?;
         let updates = Updates { units, weighted };
         let entries = units.first().into_iter().chain(units.last());
-        let entries = entries.chain(weighted.first().map(|w| &w.0)).chain(weighted.last().map(|w| &w.0));
+        let entries = entries.chain(weighted.first().map(|w| &w[0])).chain(weighted.last().map(|w| &w[0]));
         let span = entries.map(|&entry| place.page(entry));
         let (first, last) = span.fold((u64::MAX, 0), |(first, last), page| (first.min(page), last.max(page)));
         let from = pages.partition_point(|&page| page < first);
@@ -212,7 +214,7 @@ impl View<'_> {
             one(place.page(unit[0]), Updates { units: unit, weighted: &[] });
         }
         for weighted in updates.weighted.chunks(1) {
-            one(place.page(weighted[0].0), Updates { units: &[], weighted });
+            one(place.page(weighted[0][0]), Updates { units: &[], weighted });
         }
     }
 }

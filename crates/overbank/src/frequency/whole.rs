@@ -98,8 +98,8 @@ impl Frequency {
     ///
     /// # Accuracy
     /// An estimate becomes its half, rounded down, and so is never below half of the true count, rounded down. A lower bound
-    /// may be too high by as much as rounding took from the page's weight: at most `(1 - confidence)^(-1 / depth)`. A
-    /// saturated cell stays saturated.
+    /// may be too high by as much as rounding took from the page's weight: at most `(1 - confidence)^(-1 / depth)` for each
+    /// column of the key's cell. A saturated cell stays saturated, and small cells that have merged stay merged.
     ///
     /// # Errors
     /// `ReadOnly`; what the device says. Then nothing changed.

@@ -1,6 +1,8 @@
 //! Conservative updates: between the truth and the plain sketch, whatever the order.
 
 use super::*;
+use crate::device::BLOCK_BYTES;
+use crate::frequency::page;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
@@ -10,9 +12,10 @@ proptest! {
         steps in prop::collection::vec(step(), 1..24),
         pending in 0usize..4,
         depth in 1u32..7,
+        cell_bits in cell_bits(),
     ) {
         let store = Store::in_memory(store_options()).unwrap();
-        let options = small().shape(300, depth).pending(pending).conservative(true);
+        let options = small().shape(300, depth).cell_bits(cell_bits).pending(pending).conservative(true);
         let sketch = store.frequency("f", options).unwrap();
         let mut model = Model::default();
         for step in steps {
@@ -26,7 +29,7 @@ proptest! {
                 Step::Weighted { seed, count, keys: range } => {
                     let mut random = Random(seed);
                     let hashes = keys(&store, (0..count).map(|_| random.below(range)));
-                    let weights: Vec<u64> = hashes.iter().map(|_| random.below(50)).collect();
+                    let weights: Vec<u64> = hashes.iter().map(|_| random.next() >> (63 - random.below(20))).collect();
                     held(&sketch).update(&hashes, Some(&weights)).unwrap();
                     hashes.iter().zip(&weights).for_each(|(&hash, &weight)| model.add(hash, weight));
                 }
@@ -46,28 +49,43 @@ proptest! {
             prop_assert!(count <= bounds.estimate && bounds.estimate <= plain);
             prop_assert!(bounds.lower <= bounds.estimate && bounds.estimate <= bounds.upper);
         }
+        // What lower bounds rest on: no page weighs more than it says.
+        let sketch = held(&sketch);
+        let intake = Arc::clone(&sketch.intake);
+        let mut still = intake.hold();
+        still.settle();
+        let pages: Vec<u64> = (0..sketch.shape.layout.pages()).collect();
+        let mut weights = vec![0; pages.len()];
+        for (hash, count) in &model.counts {
+            weights[sketch.shape.layout.page_of(*hash)] += count;
+        }
+        let mut blocks = vec![0; pages.len() * BLOCK_BYTES];
+        sketch.view(&still).compose(&pages, &mut blocks).unwrap();
+        for (block, weight) in blocks.chunks_exact(BLOCK_BYTES).zip(weights) {
+            prop_assert!(page::weight(block, sketch.shape) >= weight);
+        }
     }
 }
 
 #[test]
 fn the_mean_error_is_a_third_of_the_plain_one_or_less() {
     let store = Store::in_memory(store_options()).unwrap();
-    let hashes = keys(&store, 0..64 * 300);
-    let excess = |conservative: bool| {
-        let options = small().shape(204 * 64, 5).conservative(conservative);
-        let sketch = Frequency::create(&store, if conservative { "c" } else { "p" }, options).unwrap();
-        let mut sketch = held(&sketch);
-        hashes.chunks(500).for_each(|part| sketch.update(part, None).unwrap());
-        let estimates = sketch.estimate(&hashes).unwrap();
-        estimates.iter().map(|&estimate| estimate - 1).sum::<u64>()
-    };
-    let (plain, conservative) = (excess(false), excess(true));
-    println!(
-        "mean error {:.3} plain, {:.3} conservative",
-        plain as f64 / 19200.,
-        conservative as f64 / 19200.
-    );
-    assert!(plain >= 3 * conservative && conservative > 0, "{plain} against {conservative}");
+    // About as many keys a column in each: 300 in 204 columns, 1000 in 720.
+    for (bits, keys_a_page) in [(32, 300), (8, 1000)] {
+        let hashes = keys(&store, 0..64 * keys_a_page);
+        let excess = |conservative: bool| {
+            let options = small().cell_bits(bits).bytes(64 << 12, 5).conservative(conservative);
+            let sketch = Frequency::create(&store, &format!("{bits}, {conservative}"), options).unwrap();
+            let mut sketch = held(&sketch);
+            hashes.chunks(500).for_each(|part| sketch.update(part, None).unwrap());
+            let estimates = sketch.estimate(&hashes).unwrap();
+            estimates.iter().map(|&estimate| estimate - 1).sum::<u64>()
+        };
+        let (plain, conservative) = (excess(false), excess(true));
+        let mean = |excess: u64| excess as f64 / hashes.len() as f64;
+        println!("{bits} bits: mean error {:.3} plain, {:.3} conservative", mean(plain), mean(conservative));
+        assert!(plain >= 3 * conservative && conservative > 0, "{plain} against {conservative}");
+    }
 }
 
 #[test]

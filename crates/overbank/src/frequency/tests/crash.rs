@@ -52,10 +52,11 @@ impl History {
     }
 }
 
-/// Odd seeds have one large group, so that small logs are merged.
+/// Odd seeds have one large group, so that small logs are merged. Two seeds each have cells of 32, 8 and 4 bits.
 fn options(seed: u64) -> FrequencyOptions {
     let (pages, group_pages) = if seed.is_multiple_of(2) { (7, 2) } else { (40, 64) };
-    let options = FrequencyOptions::new().shape(204 * pages, 5).group_pages(group_pages);
+    let cell_bits = [32, 8, 4][(seed / 2 % 3) as usize];
+    let options = FrequencyOptions::new().cell_bits(cell_bits).bytes(pages << 12, 5).group_pages(group_pages);
     options.memory_bytes(4 << 20).pending(2)
 }
 

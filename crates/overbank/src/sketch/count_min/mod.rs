@@ -29,6 +29,7 @@
 
 mod cell;
 pub mod layout;
+pub(crate) mod small;
 
 pub use cell::Cell;
 pub use layout::Layout;
