@@ -1,0 +1,173 @@
+//! The streams of keys: made in chunks, each from its number alone, so that threads can share a stream and no memory
+//! beside the sketch's is needed.
+
+use super::hasher;
+use crate::digest::mix;
+use crate::{Random, Result, Workload, Zipf};
+use keyhash::KeyHash;
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+
+/// Keys of a chunk: 2 MiB, a hundredth of a second of our fastest engine.
+const CHUNK_KEYS: u64 = 1 << 18;
+
+/// Keys that a sample is checked with.
+const WITNESSES: u64 = 500;
+
+/// How keys are distributed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Law {
+    /// Uniform over all 64-bit values, as in the paper.
+    Uniform,
+    /// Ranks by this exponent over as many items as there are keys.
+    Zipf(f64),
+    /// A million real cache requests; a longer stream repeats them with other keys each time, like a row of caches whose
+    /// users behave alike.
+    Trace,
+}
+
+impl Law {
+    /// The name in the JSON lines.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Uniform => Workload::Uniform.name(),
+            Self::Zipf(exponent) => Workload::Zipf(exponent).name(),
+            Self::Trace => "twitter52".to_owned(),
+        }
+    }
+}
+
+/// A stream of `keys` keys.
+pub(super) struct Stream {
+    maker: Maker,
+    keys: u64,
+}
+
+enum Maker {
+    Uniform,
+    Zipf(Zipf),
+    Trace(Vec<u64>),
+}
+
+impl Stream {
+    pub(super) fn open(law: Law, keys: u64, testdata: &Path) -> Result<Self> {
+        let maker = match law {
+            Law::Uniform => Maker::Uniform,
+            Law::Zipf(exponent) => Maker::Zipf(Zipf::new(keys.max(1), exponent)),
+            Law::Trace => Maker::Trace(trace(testdata, keys)?),
+        };
+        Ok(Self { maker, keys })
+    }
+
+    pub(super) fn chunks(&self) -> u64 {
+        self.keys.div_ceil(CHUNK_KEYS)
+    }
+
+    /// Whether keys cost so little that they are made inside the clock.
+    pub(super) fn is_timed(&self) -> bool {
+        !matches!(self.maker, Maker::Zipf(_))
+    }
+
+    /// Puts the keys of one chunk into `keys`.
+    pub(super) fn fill(&self, chunk: u64, keys: &mut Vec<u64>) {
+        let range = chunk * CHUNK_KEYS..((chunk + 1) * CHUNK_KEYS).min(self.keys);
+        let mut random = Random::new(mix(chunk));
+        keys.clear();
+        match &self.maker {
+            Maker::Uniform => keys.extend(range.map(|_| random.next_u64())),
+            Maker::Zipf(zipf) => keys.extend(range.map(|_| mix(zipf.sample(&mut random)))),
+            Maker::Trace(trace) => keys.extend(range.map(|at| {
+                let (time, at) = (at / trace.len() as u64, at as usize % trace.len());
+                trace[at] ^ if time == 0 { 0 } else { mix(time) }
+            })),
+        }
+    }
+
+    /// How often the first keys occur at least, if the first `inserted` were.
+    pub(super) fn witnesses(&self, inserted: u64) -> (Vec<KeyHash>, Vec<u64>) {
+        let (mut keys, mut counts) = (Vec::new(), HashMap::<u64, u64>::new());
+        self.fill(0, &mut keys);
+        keys.truncate(inserted.min(WITNESSES) as usize);
+        keys.iter().for_each(|&key| *counts.entry(key).or_default() += 1);
+        keys.iter().map(|key| (hasher().hash(&key.to_le_bytes()), counts[key])).unzip()
+    }
+}
+
+/// Fails if an estimate is too low.
+pub(super) fn check(engine: &str, estimates: &[u64], counts: &[u64]) -> Result<()> {
+    match estimates.iter().zip(counts).find(|(estimate, count)| estimate < count) {
+        None => Ok(()),
+        Some((estimate, count)) => {
+            Err(format!("{engine} estimates {estimate} for a key that came {count} times").into())
+        }
+    }
+}
+
+/// The first `keys` of the trace that ships, or all.
+fn trace(testdata: &Path, keys: u64) -> Result<Vec<u64>> {
+    let path = testdata.join("twitter52_1m_keys.u64le.zst");
+    let file = File::open(&path).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+    let mut bytes = Vec::new();
+    zstd::stream::copy_decode(file, &mut bytes)?;
+    let words = bytes.as_chunks::<8>().0;
+    if words.is_empty() {
+        return Err(format!("{} holds no keys", path.display()).into());
+    }
+    let wanted = words.len().min(usize::try_from(keys)?.max(1));
+    Ok(words[..wanted].iter().map(|&word| u64::from_le_bytes(word)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn all(stream: &Stream) -> Vec<u64> {
+        let mut chunk = Vec::new();
+        let mut keys = Vec::new();
+        for number in 0..stream.chunks() {
+            stream.fill(number, &mut chunk);
+            keys.extend_from_slice(&chunk);
+        }
+        keys
+    }
+
+    fn testdata() -> std::path::PathBuf {
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata").into()
+    }
+
+    #[test]
+    fn a_stream_is_as_long_as_it_says_and_no_two_chunks_are_alike() {
+        for law in [Law::Uniform, Law::Zipf(1.1), Law::Trace] {
+            let stream = Stream::open(law, 2 * CHUNK_KEYS + 5, &testdata()).expect("opened");
+            let keys = all(&stream);
+            assert_eq!(keys.len() as u64, 2 * CHUNK_KEYS + 5);
+            assert_ne!(keys[..100], keys[CHUNK_KEYS as usize..][..100]);
+        }
+    }
+
+    #[test]
+    fn the_trace_repeats_with_other_keys() {
+        let stream = Stream::open(Law::Trace, 2_000_000, &testdata()).expect("opened");
+        let keys = all(&stream);
+        let distinct = |keys: &[u64]| keys.iter().copied().collect::<HashSet<_>>().len();
+        let once = distinct(&keys[..1_000_000]);
+        assert!((100_000..500_000).contains(&once), "{once} distinct of a million");
+        assert_eq!(distinct(&keys), 2 * once);
+    }
+
+    #[test]
+    fn witnesses_are_counted_and_a_low_estimate_is_an_error() {
+        let stream = Stream::open(Law::Zipf(1.5), 1_000, &testdata()).expect("opened");
+        let (hashes, counts) = stream.witnesses(100);
+        assert_eq!((hashes.len(), counts.len()), (100, 100));
+        let most = *counts.iter().max().expect("a hundred");
+        assert_eq!(hashes.iter().filter(|hash| **hash == hashes[0]).count() as u64, counts[0]);
+        assert!(most > 10);
+        check("ours", &counts, &counts).expect("exact is not too low");
+        let mut low = counts.clone();
+        low[3] -= 1;
+        assert!(check("ours", &low, &counts).expect_err("too low").to_string().contains("ours"));
+    }
+}
