@@ -4,7 +4,7 @@ use super::classic::Classic;
 use super::ours;
 use super::paper::Paper;
 use super::rival::{Cell, Rival, write_zeros};
-use super::stream::{Law, Stream, check};
+use super::stream::{Law, Stream, TRACE_KEYS, check};
 use super::{DEPTH, OVERESTIMATE, hasher};
 use crate::{Case, Metric, Params, Readahead, Result, Run};
 use keyhash::KeyHash;
@@ -24,7 +24,7 @@ const BUFFER_BYTES: usize = 32 << 20;
 
 /// One workload: `elements` keys, or as many as it has, in sketches of 4-byte cells that the paper would size for them.
 pub(super) fn table(run: &mut Run<'_>, law: Law, elements: u64) -> Result<()> {
-    let elements = if law == Law::Trace { elements.min(1_000_000) } else { elements };
+    let elements = if law == Law::Trace { elements.min(TRACE_KEYS) } else { elements };
     let stream = Stream::open(law, elements, &run.testdata())?;
     let cells = elements as f64 * DEPTH as f64 * std::f64::consts::E / OVERESTIMATE;
     let bytes = ((cells * Cell::Four.bytes() as f64) as u64).next_multiple_of(BLOCK_BYTES as u64);

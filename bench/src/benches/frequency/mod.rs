@@ -11,7 +11,8 @@
 //!   until everything is applied and synced. The rivals' files are written with zeros before, so that their first access
 //!   to a page costs what every other does; ours begins with no file. Rivals stop when their time is up: their rate is that
 //!   of the updates that have reached the sketch by then. Of the limit, 24 MiB are left for program, stack and what else a
-//!   process holds (measured: 8 MiB resident before the first key); the rest is the buffer of ours and of the paper's.
+//!   process holds (one with no buffer peaks at 6.6 MiB resident, and the trace takes 8); the rest is the buffer of ours
+//!   and of the paper's.
 //! * **Queries** (figure 4) ask sketches that the parent process built, in the same cgroup, with dropped caches, for random
 //!   keys; at depth 1 one key a call, else as many keys a call as fio keeps reads in flight.
 //! * **Errors** (figure 5) are over the distinct keys that were inserted, at equal bytes.
