@@ -19,6 +19,9 @@ use std::process::Command;
 /// Takes one sample: prepares, does the work inside [`Clock::time`], and returns the digest of its answer.
 type Body<'w> = Box<dyn FnMut(&mut Clock) -> Result<u64> + 'w>;
 
+/// Takes a sample of the contender of that number; `None` if it is out.
+type SampleBy<'c, 'r, 'w> = fn(&mut Contest<'c, 'r, 'w>, usize) -> Result<Option<Sample>>;
+
 /// A contest being set up. Ends with [`Contest::finish`].
 #[must_use = "a contest runs when it is finished"]
 pub struct Contest<'c, 'r, 'w> {
@@ -39,6 +42,8 @@ struct Contender<'w> {
     exact: bool,
     body: Body<'w>,
     samples: Vec<Sample>,
+    /// Its process died, of a memory limit perhaps: it has no figures, and the run fails at its end.
+    is_out: bool,
 }
 
 impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
@@ -112,7 +117,7 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
     }
 
     fn enter(mut self, engine: &'static str, exact: bool, body: Body<'w>) -> Self {
-        self.contenders.push(Contender { engine, exact, body, samples: Vec::new() });
+        self.contenders.push(Contender { engine, exact, body, samples: Vec::new(), is_out: false });
         self
     }
 
@@ -141,8 +146,8 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         self.report(rounds)?;
         if self.memory && self.memory_limit_bytes.is_none() {
             for at in 0..self.contenders.len() {
-                let sample = self.sample_in_child(at)?;
-                self.contenders[at].samples = vec![sample];
+                self.contenders[at].samples.clear();
+                self.take(at, Self::sample_in_child)?;
             }
             self.check_digests()?;
             self.report_notes(1, |metric| metric == Metric::PeakRssBytes)?;
@@ -150,20 +155,14 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         Ok(())
     }
 
-    fn compete(
-        &mut self,
-        rounds: usize,
-        warm_up: bool,
-        take: fn(&mut Self, usize) -> Result<Sample>,
-    ) -> Result<()> {
+    fn compete(&mut self, rounds: usize, warm_up: bool, sample: SampleBy<'c, 'r, 'w>) -> Result<()> {
         for round in 0..rounds + usize::from(warm_up) {
             let mut order: Vec<usize> = (0..self.contenders.len()).collect();
             if round % 2 == 1 {
                 order.reverse();
             }
             for at in order {
-                let sample = take(self, at)?;
-                self.contenders[at].samples.push(sample);
+                self.take(at, sample)?;
             }
             self.check_digests()?;
             if warm_up && round == 0 {
@@ -173,14 +172,28 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         Ok(())
     }
 
-    fn sample_here(&mut self, at: usize) -> Result<Sample> {
-        let mut clock = Clock::default();
-        let digest = (self.contenders[at].body)(&mut clock)?;
-        Ok(clock.finish(digest))
+    fn take(&mut self, at: usize, sample: SampleBy<'c, 'r, 'w>) -> Result<()> {
+        if self.contenders[at].is_out {
+            return Ok(());
+        }
+        match sample(self, at)? {
+            Some(sample) => self.contenders[at].samples.push(sample),
+            None => {
+                self.contenders[at].is_out = true;
+                self.contenders[at].samples.clear();
+            }
+        }
+        Ok(())
     }
 
-    /// Runs this executable again for one sample.
-    fn sample_in_child(&mut self, at: usize) -> Result<Sample> {
+    fn sample_here(&mut self, at: usize) -> Result<Option<Sample>> {
+        let mut clock = Clock::default();
+        let digest = (self.contenders[at].body)(&mut clock)?;
+        Ok(Some(clock.finish(digest)))
+    }
+
+    /// Runs this executable again for one sample; `None` if it fails, which the run says now and at its end.
+    fn sample_in_child(&mut self, at: usize) -> Result<Option<Sample>> {
         let program = std::env::current_exe()?;
         let engine = self.contenders[at].engine;
         let group = match self.memory_limit_bytes {
@@ -203,20 +216,26 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         command.args([self.run.bench.name, "--child", &task, "--size", self.run.size.name()]);
         let tree = ProcessTree::measure(command)?;
         if !tree.status.success() {
-            return Err(format!("{engine} failed in its own process: {}", tree.status).into());
+            let (case, limit) = (self.case.name(), self.params.get("memory_limit_bytes"));
+            let limit = limit.map_or_else(|| "none".to_owned(), Value::to_string);
+            self.run.fail(format!(
+                "{case}: {engine} is out, its process ended with {} (memory limit: {limit})",
+                tree.status
+            ));
+            return Ok(None);
         }
         let mut sample = Sample::from_json(&tree.stdout).ok_or("the child process returned no sample")?;
         if let Some(peak) = group.and_then(|group| group.peak_bytes()) {
             sample.notes.push((Metric::CgroupPeakBytes, peak as f64));
         }
-        Ok(sample)
+        Ok(Some(sample))
     }
 
     /// In a child: takes the sample, prints it, ends the process.
     fn serve(&mut self, engine: &str) -> Result<()> {
         let at = self.contenders.iter().position(|contender| contender.engine == engine);
         let Some(at) = at else { return Ok(()) };
-        let mut sample = self.sample_here(at)?;
+        let Some(mut sample) = self.sample_here(at)? else { return Ok(()) };
         sample.notes.push((Metric::PeakRssBytes, peak_rss_bytes() as f64));
         println!("{}", sample.to_json());
         std::process::exit(0)
@@ -273,8 +292,10 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         let Some(reference) = self.contenders.iter().position(is_reference) else { return Ok(()) };
         for at in (0..self.contenders.len()).filter(|&at| at != reference) {
             let pairs = self.rates(at).into_iter().zip(self.rates(reference));
-            let shares = pairs.map(|(rate, reference)| rate / reference).collect();
-            self.figure(self.contenders[at].engine, Metric::DeviceShare, shares, rounds)?;
+            let shares: Vec<f64> = pairs.map(|(rate, reference)| rate / reference).collect();
+            if !shares.is_empty() {
+                self.figure(self.contenders[at].engine, Metric::DeviceShare, shares, rounds)?;
+            }
         }
         Ok(())
     }

@@ -20,6 +20,8 @@
 //! 3. A value is the median of its rounds; rounds alternate the order of the engines, so a drifting
 //!    machine favours nobody.
 //! 4. `--quick` and `--smoke` print the same figures as a full run, on smaller inputs.
+//! 5. An engine whose own process dies, of a memory limit perhaps, has no figure; the others go on, and the run fails at
+//!    its end.
 #![deny(unsafe_code)]
 
 pub mod benches;

@@ -70,19 +70,30 @@ pub struct Run<'r> {
     pub(crate) child: Option<ChildTask>,
     pub(crate) contests: usize,
     scratch: Option<TempDir>,
+    failures: Vec<String>,
     started: Instant,
 }
 
 impl<'r> Run<'r> {
     /// Prepares a run; `child` is set in a child process only.
     pub fn new(bench: &'static Bench, size: Size, report: &'r mut Report, child: Option<ChildTask>) -> Self {
-        Self { bench, size, report, child, contests: 0, scratch: None, started: Instant::now() }
+        Self {
+            bench,
+            size,
+            report,
+            child,
+            contests: 0,
+            scratch: None,
+            failures: Vec::new(),
+            started: Instant::now(),
+        }
     }
 
     /// Runs the bench.
     ///
     /// # Errors
-    /// Whatever the bench fails with, a mismatch between exact engines among it.
+    /// Whatever the bench fails with, a mismatch between exact engines among it; at the end, which engines' processes
+    /// died.
     pub fn execute(mut self) -> Result<Duration> {
         if self.child.is_none() {
             self.report.heading(self.bench, self.size);
@@ -90,6 +101,9 @@ impl<'r> Run<'r> {
         (self.bench.run)(&mut self)?;
         if let Some(task) = &self.child {
             return Err(format!("{} has no contest {}:{}", self.bench.name, task.contest, task.engine).into());
+        }
+        if !self.failures.is_empty() {
+            return Err(self.failures.join("; ").into());
         }
         Ok(self.started.elapsed())
     }
@@ -164,6 +178,12 @@ impl<'r> Run<'r> {
     pub(crate) fn child_task(&self, contest: usize, engine: &str) -> String {
         let scratch = self.scratch.as_ref().map(|folder| format!(":{}", folder.path().display()));
         format!("{contest}:{engine}{}", scratch.unwrap_or_default())
+    }
+
+    /// Says what went wrong, and lets the other engines go on: [`Run::execute`] fails at the end.
+    pub(crate) fn fail(&mut self, sentence: String) {
+        self.say(&sentence);
+        self.failures.push(sentence);
     }
 
     /// Where the real samples that ship with the project are.

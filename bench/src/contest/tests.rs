@@ -106,3 +106,28 @@ fn a_time_boxed_sample_counts_what_it_did() {
     assert_eq!(find("overbank", "device_share").expect("a share")["value"], 0.025);
     assert!(find("rival", "device_share").is_none());
 }
+
+/// The test program is not the bench command, so a child that it starts of itself fails.
+#[test]
+fn an_engine_whose_process_dies_is_out_and_fails_the_run_at_its_end() {
+    static DYING: Bench = Bench {
+        name: "test",
+        about: "a test",
+        engines: &["overbank", "rival"],
+        run: |run| {
+            run.contest(Case::Sort).with_memory().exact("overbank", |_| Ok(1)).finish()?;
+            run.contest(Case::Sort)
+                .exact("rival", |clock| {
+                    clock.add(5, 5);
+                    Ok(1)
+                })
+                .finish()
+        },
+    };
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let mut report = Report::new(Some(file.path())).expect("created");
+    let error = Run::new(&DYING, Size::Smoke, &mut report, None).execute().expect_err("one is out");
+    assert!(error.to_string().contains("overbank is out"), "{error}");
+    let text = std::fs::read_to_string(file.path()).expect("written");
+    assert!(text.contains("rival") && !text.contains("peak_rss_bytes"), "the others go on: {text}");
+}

@@ -18,7 +18,7 @@
 //! * **Errors** (figure 5) are over the distinct keys that were inserted, at equal bytes.
 //!
 //! Elements follow from the size as in section 5.2; table 1 implies cells of 8 bytes. All keys are made inside the clock,
-//! as in the paper, but for the Zipf law, whose generator costs more than an update.
+//! as in the paper, but for the Zipf law, whose generator takes 34 ns a key, nearly as much as an update of ours.
 
 mod classic;
 mod error;
@@ -83,7 +83,7 @@ fn run(run: &mut Run<'_>) -> Result<()> {
         sketch_bytes: sketch_mib << 20,
         cell,
         ram_bytes: run.pick([32, 32, 64]) << 20,
-        patience: run.pick([50, 1_000, 6_000].map(Duration::from_millis)),
+        patience: run.pick([50, 1_000, 5_000].map(Duration::from_millis)),
     };
     for &sketch_mib in sizes_mib {
         for &cell in cells {
