@@ -10,7 +10,6 @@
 
 use super::flash::{Pages, read_blocks};
 use super::log::Log;
-use super::memory::Buffer;
 use super::page::{self, Updates};
 use super::place::Shape;
 use crate::Result;
@@ -25,7 +24,8 @@ pub(super) struct View<'a> {
     pub(super) shape: Shape,
     pub(super) pages: &'a Pages,
     pub(super) logs: &'a [Log],
-    pub(super) buffer: &'a Buffer,
+    /// What waits in each buffer: in order, and not.
+    pub(super) waiting: Vec<(Updates<'a>, Updates<'a>)>,
 }
 
 impl View<'_> {
@@ -76,9 +76,10 @@ impl View<'_> {
         for log in self.logs {
             self.add_log(log, pages, blocks)?;
         }
-        let (sorted, late) = self.buffer.parts();
-        self.add(sorted, pages, blocks);
-        self.add_unsorted(late, pages, blocks);
+        for &(sorted, late) in &self.waiting {
+            self.add(sorted, pages, blocks);
+            self.add_unsorted(late, pages, blocks);
+        }
         Ok(())
     }
 
