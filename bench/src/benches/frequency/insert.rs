@@ -9,6 +9,7 @@ use super::{Shape, hasher};
 use crate::{Case, Clock, Metric, Readahead, Result, Run, digest_u64s};
 use overbank::device::BLOCK_BYTES;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// Updates between two looks at the time; the slowest rival does a hundred a second.
@@ -23,7 +24,7 @@ pub(super) fn contest(run: &mut Run<'_>, shape: Shape, law: Law) -> Result<()> {
 
     let sample_ours = |clock: &mut Clock, writers: usize| {
         let (folder, stream) = (tempfile::tempdir_in(&scratch)?, stream()?);
-        let ours = Ours::create(folder.path(), shape)?;
+        let ours = Ours::create(folder.path(), shape, writers)?;
         let before = io_bytes();
         let digest = ours::insert(clock, &ours, &stream, writers)?;
         note_blocks(clock, before, elements);
@@ -50,6 +51,17 @@ pub(super) fn contest(run: &mut Run<'_>, shape: Shape, law: Law) -> Result<()> {
         }
     };
 
+    let keys_alone = |clock: &mut Clock| {
+        let (stream, mut sum) = (stream()?, 0u64);
+        clock.time(|| {
+            ours::insert_chunks(&stream, &AtomicU64::new(0), &mut |batch| {
+                sum = batch.iter().fold(sum, |sum, hash| sum.wrapping_add(hash.fold()));
+                Ok(())
+            })
+        })?;
+        Ok(sum)
+    };
+
     let mut contest = run
         .contest(Case::Insert)
         .param("workload", law.name())
@@ -61,52 +73,47 @@ pub(super) fn contest(run: &mut Run<'_>, shape: Shape, law: Law) -> Result<()> {
         .memory_limit(shape.ram_bytes)
         .costly()
         .approximate("paper", |clock| sample_rival(clock, &paper))
-        .exact("overbank", |clock| sample_ours(clock, 1));
-    // Threads whose keys are made outside the clock would wait for each other.
-    if !matches!(law, Law::Zipf(_)) {
-        contest = contest.exact("overbank_2", |clock| sample_ours(clock, 2));
-    }
-    contest = contest.approximate("classic", |clock| sample_rival(clock, &classic(Readahead::Off)));
+        .exact("overbank", |clock| sample_ours(clock, 1))
+        .exact("overbank_2", |clock| sample_ours(clock, 2))
+        .approximate("classic", |clock| sample_rival(clock, &classic(Readahead::Off)));
     if has_readahead {
         contest = contest
             .approximate("classic_readahead", |clock| sample_rival(clock, &classic(Readahead::Default)));
+    }
+    if law != Law::Uniform {
+        contest = contest.approximate("keys_alone", keys_alone);
     }
     contest.finish()
 }
 
 /// One sample of a rival, as far as it comes in `patience`.
 fn insert(clock: &mut Clock, rival: &mut dyn Rival, stream: &Stream, patience: Duration) -> Result<u64> {
-    let (mut keys, mut left, hasher) = (Vec::new(), patience, hasher());
-    for chunk in 0..stream.chunks() {
-        if !stream.is_timed() {
-            stream.fill(chunk, &mut keys);
-        }
-        let started = Instant::now();
-        clock.time(|| -> Result<()> {
-            if stream.is_timed() {
-                stream.fill(chunk, &mut keys);
-            }
-            for part in keys.chunks(PART_KEYS) {
-                if started.elapsed() >= left {
-                    break;
-                }
-                for key in part {
-                    rival.insert(hasher.hash(&key.to_le_bytes()))?;
-                }
-            }
-            Ok(())
-        })?;
-        left = left.saturating_sub(started.elapsed());
-        if left.is_zero() {
-            break;
-        }
-    }
-    clock.time(|| rival.finish(Instant::now() + left))?;
+    clock.time(|| {
+        let until = Instant::now() + patience;
+        insert_until(rival, stream, until)?;
+        rival.finish(until)
+    })?;
     clock.did(rival.applied());
     let (hashes, counts) = stream.witnesses(rival.applied());
     let estimates = hashes.iter().map(|&hash| rival.estimate(hash)).collect::<Result<Vec<u64>>>()?;
     check("a rival", &estimates, &counts)?;
     Ok(digest_u64s(estimates))
+}
+
+fn insert_until(rival: &mut dyn Rival, stream: &Stream, until: Instant) -> Result<()> {
+    let (mut keys, hasher) = (Vec::new(), hasher());
+    for chunk in 0..stream.chunks() {
+        stream.fill(chunk, &mut keys);
+        for part in keys.chunks(PART_KEYS) {
+            if Instant::now() >= until {
+                return Ok(());
+            }
+            for key in part {
+                rival.insert(hasher.hash(&key.to_le_bytes()))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What this process has read from and written to block devices, in bytes; `None` where the kernel does not tell.

@@ -3,7 +3,7 @@
 use super::stream::{Stream, check};
 use super::{DEPTH, Shape, hasher};
 use crate::{Clock, Result, digest_u64s};
-use keyhash::{KeyHash, KeyHasher};
+use keyhash::KeyHash;
 use overbank::Seed;
 use overbank::frequency::{Frequency, FrequencyOptions, FrequencyWriter};
 use overbank::store::{Store, StoreOptions};
@@ -27,11 +27,12 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    /// A new, empty sketch of this shape in the empty folder `folder`.
-    pub(super) fn create(folder: &Path, shape: Shape) -> Result<Self> {
+    /// A new, empty sketch of this shape in the empty folder `folder`, for so many threads that add.
+    pub(super) fn create(folder: &Path, shape: Shape, writers: usize) -> Result<Self> {
         let buffer_bytes = shape.buffer_bytes();
         let store = Store::create(folder, store_options(buffer_bytes))?;
-        let options = options(shape.sketch_bytes, shape.cell.bytes() as u32).memory_bytes(buffer_bytes);
+        let options = options(shape.sketch_bytes, shape.cell.bytes() as u32);
+        let options = options.memory_bytes(buffer_bytes).writers(writers);
         let sketch = Frequency::create(&store, NAME, options)?;
         Ok(Self { store, sketch })
     }
@@ -56,7 +57,7 @@ impl Ours {
 }
 
 fn store_options(buffer_bytes: usize) -> StoreOptions {
-    StoreOptions::new().memory_bytes(buffer_bytes + STORE_BYTES).seed(Seed(7)).threads(0)
+    StoreOptions::new().memory_bytes(buffer_bytes + STORE_BYTES).seed(Seed(7))
 }
 
 /// The options of a sketch in this many bytes of flash.
@@ -67,49 +68,27 @@ pub(super) fn options(sketch_bytes: u64, cell_bytes: u32) -> FrequencyOptions {
 /// One sample: inserts the stream from `writers` threads. The digest is that of the witnesses' estimates, which depend on
 /// nothing but the multiset of keys.
 pub(super) fn insert(clock: &mut Clock, ours: &Ours, stream: &Stream, writers: usize) -> Result<u64> {
-    if writers == 1 {
-        insert_alone(clock, ours, stream)?;
-    } else {
-        let next = AtomicU64::new(0);
-        clock.time(|| insert_together(ours, stream, writers, &next))?;
-    }
-    clock.time(|| ours.finish())?;
+    let next = AtomicU64::new(0);
+    clock.time(|| {
+        if writers == 1 {
+            let mut sketch = ours.lock();
+            insert_chunks(stream, &next, &mut |batch| Ok(sketch.update(batch, None)?))?;
+        } else {
+            insert_together(ours, stream, writers, &next)?;
+        }
+        ours.finish()
+    })?;
     let (hashes, counts) = stream.witnesses(u64::MAX);
     let estimates = ours.lock().estimate(&hashes)?;
     check("overbank", &estimates, &counts)?;
     Ok(digest_u64s(estimates))
 }
 
-fn insert_alone(clock: &mut Clock, ours: &Ours, stream: &Stream) -> Result<()> {
-    let (mut keys, mut hashes, hasher) = (Vec::new(), Vec::new(), hasher());
-    for chunk in 0..stream.chunks() {
-        if !stream.is_timed() {
-            stream.fill(chunk, &mut keys);
-        }
-        clock.time(|| {
-            if stream.is_timed() {
-                stream.fill(chunk, &mut keys);
-            }
-            let mut sketch = ours.lock();
-            in_batches(&keys, &mut hashes, &hasher, &mut |batch| Ok(sketch.update(batch, None)?))
-        })?;
-    }
-    Ok(())
-}
-
 /// Threads take the chunks from each other until none is left.
 fn insert_together(ours: &Ours, stream: &Stream, writers: usize, next: &AtomicU64) -> Result<()> {
-    let work = || -> Result<()> {
+    let work = || {
         let mut writer = FrequencyWriter::new(&ours.sketch);
-        let (mut keys, mut hashes, hasher) = (Vec::new(), Vec::new(), hasher());
-        loop {
-            let chunk = next.fetch_add(1, Ordering::Relaxed);
-            if chunk >= stream.chunks() {
-                return Ok(());
-            }
-            stream.fill(chunk, &mut keys);
-            in_batches(&keys, &mut hashes, &hasher, &mut |batch| Ok(writer.update(batch, None)?))?;
-        }
+        insert_chunks(stream, next, &mut |batch| Ok(writer.update(batch, None)?))
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..writers).map(|_| scope.spawn(work)).collect();
@@ -117,16 +96,23 @@ fn insert_together(ours: &Ours, stream: &Stream, writers: usize, next: &AtomicU6
     })
 }
 
-fn in_batches(
-    keys: &[u64],
-    hashes: &mut Vec<KeyHash>,
-    hasher: &KeyHasher,
+/// Makes the chunks that `next` gives out, hashes them, and calls `each` with one batch after the other.
+pub(super) fn insert_chunks(
+    stream: &Stream,
+    next: &AtomicU64,
     each: &mut dyn FnMut(&[KeyHash]) -> Result<()>,
 ) -> Result<()> {
-    for batch in keys.chunks(BATCH_KEYS) {
-        hashes.clear();
-        hashes.extend(batch.iter().map(|key| hasher.hash(&key.to_le_bytes())));
-        each(hashes)?;
+    let (mut keys, mut hashes, hasher) = (Vec::new(), Vec::new(), hasher());
+    loop {
+        let chunk = next.fetch_add(1, Ordering::Relaxed);
+        if chunk >= stream.chunks() {
+            return Ok(());
+        }
+        stream.fill(chunk, &mut keys);
+        for batch in keys.chunks(BATCH_KEYS) {
+            hashes.clear();
+            hashes.extend(batch.iter().map(|key| hasher.hash(&key.to_le_bytes())));
+            each(&hashes)?;
+        }
     }
-    Ok(())
 }

@@ -160,7 +160,7 @@ impl Sketches {
         let far = Instant::now() + std::time::Duration::from_secs(86_400);
         paper.finish(far)?;
         classic.finish(far)?;
-        let ours = Ours::create(&self.store(), self.shape)?;
+        let ours = Ours::create(&self.store(), self.shape, 1)?;
         ours::insert(&mut Clock::default(), &ours, &stream, 1)?;
         Ok(())
     }

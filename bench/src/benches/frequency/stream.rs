@@ -68,11 +68,6 @@ impl Stream {
         self.keys.div_ceil(CHUNK_KEYS)
     }
 
-    /// Whether keys cost so little that they are made inside the clock.
-    pub(super) fn is_timed(&self) -> bool {
-        !matches!(self.maker, Maker::Zipf(_))
-    }
-
     /// Puts the keys of one chunk into `keys`.
     pub(super) fn fill(&self, chunk: u64, keys: &mut Vec<u64>) {
         let range = chunk * CHUNK_KEYS..((chunk + 1) * CHUNK_KEYS).min(self.keys);
