@@ -5,7 +5,7 @@ use super::ours;
 use super::paper::Paper;
 use super::rival::{Cell, Rival, write_zeros};
 use super::stream::{Law, Stream, TRACE_KEYS, check};
-use super::{DEPTH, OVERESTIMATE, hasher};
+use super::{DEPTH, OVERESTIMATE, TRACE_FILE, hasher};
 use crate::{Case, Metric, Params, Readahead, Result, Run};
 use keyhash::KeyHash;
 use overbank::Seed;
@@ -25,7 +25,7 @@ const BUFFER_BYTES: usize = 32 << 20;
 /// One workload: `elements` keys, or as many as it has, in sketches of 4-byte cells that the paper would size for them.
 pub(super) fn table(run: &mut Run<'_>, law: Law, elements: u64) -> Result<()> {
     let elements = if law == Law::Trace { elements.min(TRACE_KEYS) } else { elements };
-    let stream = Stream::open(law, elements, &run.testdata())?;
+    let stream = Stream::open(law, elements, &run.scratch()?.join(TRACE_FILE))?;
     let cells = elements as f64 * DEPTH as f64 * std::f64::consts::E / OVERESTIMATE;
     let bytes = ((cells * Cell::Four.bytes() as f64) as u64).next_multiple_of(BLOCK_BYTES as u64);
     let params = Params::from_iter([
@@ -91,7 +91,7 @@ impl Truth {
 fn each_chunk(stream: &Stream, each: &mut dyn FnMut(&[u64]) -> Result<()>) -> Result<()> {
     let mut keys = Vec::new();
     for chunk in 0..stream.chunks() {
-        stream.fill(chunk, &mut keys);
+        stream.fill(chunk, &mut keys)?;
         each(&keys)?;
     }
     Ok(())

@@ -5,9 +5,11 @@ use super::ours::{self, Ours};
 use super::paper::Paper;
 use super::rival::{Cell, Rival, write_zeros};
 use super::stream::{Law, Stream, check};
-use super::{Shape, hasher};
+use super::{Shape, TRACE_FILE, hasher};
 use crate::{Case, Clock, Metric, Readahead, Result, Run, digest_u64s};
 use overbank::device::BLOCK_BYTES;
+use rustix::fs::{major, minor};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -17,8 +19,9 @@ const PART_KEYS: usize = 16;
 
 /// The paper's design first: ratios are to it.
 pub(super) fn contest(run: &mut Run<'_>, shape: Shape, law: Law) -> Result<()> {
-    let (scratch, testdata, elements) = (run.scratch()?, run.testdata(), shape.elements());
-    let stream = || Stream::open(law, elements, &testdata);
+    let (scratch, elements) = (run.scratch()?, shape.elements());
+    let trace = scratch.join(TRACE_FILE);
+    let stream = || Stream::open(law, elements, &trace);
     // What a default costs need be seen once a size.
     let has_readahead = law == Law::Uniform && shape.cell == Cell::Eight;
 
@@ -78,6 +81,7 @@ pub(super) fn contest(run: &mut Run<'_>, shape: Shape, law: Law) -> Result<()> {
         .approximate("classic", |clock| sample_rival(clock, &classic(Readahead::Off)));
     if has_readahead {
         contest = contest
+            .param("readahead_kib", readahead_kib(&scratch))
             .approximate("classic_readahead", |clock| sample_rival(clock, &classic(Readahead::Default)));
     }
     if law != Law::Uniform {
@@ -94,7 +98,7 @@ fn insert(clock: &mut Clock, rival: &mut dyn Rival, stream: &Stream, patience: D
         rival.finish(until)
     })?;
     clock.did(rival.applied());
-    let (hashes, counts) = stream.witnesses(rival.applied());
+    let (hashes, counts) = stream.witnesses(rival.applied())?;
     let estimates = hashes.iter().map(|&hash| rival.estimate(hash)).collect::<Result<Vec<u64>>>()?;
     check("a rival", &estimates, &counts)?;
     Ok(digest_u64s(estimates))
@@ -103,7 +107,7 @@ fn insert(clock: &mut Clock, rival: &mut dyn Rival, stream: &Stream, patience: D
 fn insert_until(rival: &mut dyn Rival, stream: &Stream, until: Instant) -> Result<()> {
     let (mut keys, hasher) = (Vec::new(), hasher());
     for chunk in 0..stream.chunks() {
-        stream.fill(chunk, &mut keys);
+        stream.fill(chunk, &mut keys)?;
         for part in keys.chunks(PART_KEYS) {
             if Instant::now() >= until {
                 return Ok(());
@@ -131,6 +135,13 @@ fn note_blocks(clock: &mut Clock, before: Option<u64>, ops: u64) {
         let blocks = (after - before) as f64 / BLOCK_BYTES as f64;
         clock.note(Metric::BlocksPerOp, blocks / ops.max(1) as f64);
     }
+}
+
+/// How far the kernel reads ahead on the device of `folder`, unless advised otherwise; `None` where it does not tell.
+fn readahead_kib(folder: &Path) -> Option<u64> {
+    let device = std::fs::metadata(folder).ok()?.dev();
+    let place = format!("/sys/class/bdi/{}:{}/read_ahead_kb", major(device), minor(device));
+    std::fs::read_to_string(place).ok()?.trim().parse().ok()
 }
 
 fn folder_bytes(folder: &Path) -> Result<u64> {

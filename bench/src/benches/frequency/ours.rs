@@ -78,7 +78,7 @@ pub(super) fn insert(clock: &mut Clock, ours: &Ours, stream: &Stream, writers: u
         }
         ours.finish()
     })?;
-    let (hashes, counts) = stream.witnesses(u64::MAX);
+    let (hashes, counts) = stream.witnesses(u64::MAX)?;
     let estimates = ours.lock().estimate(&hashes)?;
     check("overbank", &estimates, &counts)?;
     Ok(digest_u64s(estimates))
@@ -108,7 +108,7 @@ pub(super) fn insert_chunks(
         if chunk >= stream.chunks() {
             return Ok(());
         }
-        stream.fill(chunk, &mut keys);
+        stream.fill(chunk, &mut keys)?;
         for batch in keys.chunks(BATCH_KEYS) {
             hashes.clear();
             hashes.extend(batch.iter().map(|key| hasher.hash(&key.to_le_bytes())));

@@ -106,7 +106,6 @@ struct Sketches {
     shape: Shape,
     folder: PathBuf,
     built_keys: u64,
-    testdata: PathBuf,
     has_fio: bool,
     drops_caches: bool,
     caches: String,
@@ -119,7 +118,6 @@ impl Sketches {
             shape,
             folder: run.scratch()?.join(format!("asked-{}", shape.sketch_bytes)),
             built_keys: shape.sketch_bytes / BLOCK_BYTES as u64 * BUILT_KEYS_A_PAGE,
-            testdata: run.testdata(),
             has_fio: true,
             drops_caches: drops_caches(run),
             caches: "NOT dropped: smoke".to_owned(),
@@ -150,7 +148,7 @@ impl Sketches {
         let mut classic = Classic::open(&self.classic(), cell, Readahead::Default)?;
         let (mut keys, hasher) = (Vec::new(), hasher());
         for chunk in 0..stream.chunks() {
-            stream.fill(chunk, &mut keys);
+            stream.fill(chunk, &mut keys)?;
             for key in &keys {
                 let hash = hasher.hash(&key.to_le_bytes());
                 paper.insert(hash)?;
@@ -184,7 +182,7 @@ impl Sketches {
             })?;
             digest = digest_u64s([digest, answers]);
         }
-        let (hashes, counts) = self.stream()?.witnesses(self.built_keys);
+        let (hashes, counts) = self.stream()?.witnesses(self.built_keys)?;
         let estimates = ours.lock().estimate(&hashes)?;
         check("overbank", &estimates, &counts)?;
         Ok(digest)
@@ -205,7 +203,7 @@ impl Sketches {
             Ok(())
         })?;
         clock.did(answered);
-        let (hashes, counts) = self.stream()?.witnesses(self.built_keys);
+        let (hashes, counts) = self.stream()?.witnesses(self.built_keys)?;
         let estimates = hashes.iter().map(|&hash| rival.estimate(hash)).collect::<Result<Vec<u64>>>()?;
         check("a rival", &estimates, &counts)?;
         Ok(sum)
@@ -219,7 +217,7 @@ impl Sketches {
     }
 
     fn stream(&self) -> Result<Stream> {
-        Stream::open(Law::Uniform, self.built_keys, &self.testdata)
+        Stream::open(Law::Uniform, self.built_keys, Path::new(""))
     }
 
     fn paper(&self) -> PathBuf {

@@ -7,7 +7,8 @@ use crate::{Random, Result, Workload, Zipf};
 use keyhash::KeyHash;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufReader, Read as _};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 /// Keys of a chunk: 2 MiB, a hundredth of a second of our fastest engine.
@@ -51,15 +52,18 @@ pub(super) struct Stream {
 enum Maker {
     Uniform,
     Zipf(Zipf),
-    Trace(Vec<u64>),
+    Trace(File),
 }
 
 impl Stream {
-    pub(super) fn open(law: Law, keys: u64, testdata: &Path) -> Result<Self> {
+    /// `trace` is where [`unpack_trace`] left it.
+    pub(super) fn open(law: Law, keys: u64, trace: &Path) -> Result<Self> {
         let maker = match law {
             Law::Uniform => Maker::Uniform,
             Law::Zipf(exponent) => Maker::Zipf(Zipf::new(keys.max(1), exponent)),
-            Law::Trace => Maker::Trace(trace(testdata, keys)?),
+            Law::Trace => Maker::Trace(
+                File::open(trace).map_err(|error| format!("cannot open {}: {error}", trace.display()))?,
+            ),
         };
         Ok(Self { maker, keys })
     }
@@ -69,27 +73,55 @@ impl Stream {
     }
 
     /// Puts the keys of one chunk into `keys`.
-    pub(super) fn fill(&self, chunk: u64, keys: &mut Vec<u64>) {
+    pub(super) fn fill(&self, chunk: u64, keys: &mut Vec<u64>) -> Result<()> {
         let range = chunk * CHUNK_KEYS..((chunk + 1) * CHUNK_KEYS).min(self.keys);
         let mut random = Random::new(mix(chunk));
         keys.clear();
         match &self.maker {
             Maker::Uniform => keys.extend(range.map(|_| random.next_u64())),
             Maker::Zipf(zipf) => keys.extend(range.map(|_| mix(zipf.sample(&mut random)))),
-            Maker::Trace(trace) => keys.extend(range.map(|at| {
-                let (time, at) = (at / trace.len() as u64, at as usize % trace.len());
-                trace[at] ^ if time == 0 { 0 } else { mix(time) }
-            })),
+            Maker::Trace(file) => fill_from_trace(file, range, keys)?,
         }
+        Ok(())
     }
 
     /// How often the first keys occur at least, if the first `inserted` were.
-    pub(super) fn witnesses(&self, inserted: u64) -> (Vec<KeyHash>, Vec<u64>) {
+    pub(super) fn witnesses(&self, inserted: u64) -> Result<(Vec<KeyHash>, Vec<u64>)> {
         let (mut keys, mut counts) = (Vec::new(), HashMap::<u64, u64>::new());
-        self.fill(0, &mut keys);
+        self.fill(0, &mut keys)?;
         keys.truncate(inserted.min(WITNESSES) as usize);
         keys.iter().for_each(|&key| *counts.entry(key).or_default() += 1);
-        keys.iter().map(|key| (hasher().hash(&key.to_le_bytes()), counts[key])).unzip()
+        Ok(keys.iter().map(|key| (hasher().hash(&key.to_le_bytes()), counts[key])).unzip())
+    }
+}
+
+/// Piece by piece from the file, which the page cache may hold or not: in RAM of our own it would take 8 MB of the cgroup.
+fn fill_from_trace(file: &File, range: Range<u64>, keys: &mut Vec<u64>) -> Result<()> {
+    const PIECE_KEYS: u64 = 512;
+    let mut piece = [0; PIECE_KEYS as usize * 8];
+    let mut at = range.start;
+    while at < range.end {
+        let (time, first) = (at / TRACE_KEYS, at % TRACE_KEYS);
+        let count = PIECE_KEYS.min(range.end - at).min(TRACE_KEYS - first);
+        let bytes = &mut piece[..count as usize * 8];
+        file.read_exact_at(bytes, first * 8)?;
+        let other = if time == 0 { 0 } else { mix(time) };
+        keys.extend(bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_le_bytes(word) ^ other));
+        at += count;
+    }
+    Ok(())
+}
+
+/// Unpacks the trace that ships into a new file `to`.
+pub(super) fn unpack_trace(testdata: &Path, to: &Path) -> Result<()> {
+    let from = testdata.join("twitter52_1m_keys.u64le.zst");
+    let packed = File::open(&from).map_err(|error| format!("cannot open {}: {error}", from.display()))?;
+    zstd::stream::copy_decode(packed, File::create_new(to)?)?;
+    match std::fs::metadata(to)?.len() {
+        bytes if bytes == TRACE_KEYS * 8 => Ok(()),
+        bytes => {
+            Err(format!("{} unpacks to {bytes} bytes instead of {}", from.display(), TRACE_KEYS * 8).into())
+        }
     }
 }
 
@@ -103,20 +135,6 @@ pub(super) fn check(engine: &str, estimates: &[u64], counts: &[u64]) -> Result<(
     }
 }
 
-/// The first `keys` of the trace that ships, or all. Decoded word by word: what is in RAM at once is the keys.
-fn trace(testdata: &Path, keys: u64) -> Result<Vec<u64>> {
-    let path = testdata.join("twitter52_1m_keys.u64le.zst");
-    let file = File::open(&path).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
-    let mut decoder = BufReader::new(zstd::stream::read::Decoder::new(file)?);
-    let wanted = usize::try_from(keys.min(TRACE_KEYS))?;
-    let (mut trace, mut word) = (Vec::with_capacity(wanted), [0; 8]);
-    for _ in 0..wanted {
-        decoder.read_exact(&mut word).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        trace.push(u64::from_le_bytes(word));
-    }
-    Ok(trace)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,20 +144,24 @@ mod tests {
         let mut chunk = Vec::new();
         let mut keys = Vec::new();
         for number in 0..stream.chunks() {
-            stream.fill(number, &mut chunk);
+            stream.fill(number, &mut chunk).expect("filled");
             keys.extend_from_slice(&chunk);
         }
         keys
     }
 
-    fn testdata() -> std::path::PathBuf {
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata").into()
+    fn unpacked() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let testdata = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata");
+        unpack_trace(Path::new(testdata), &folder.path().join("trace")).expect("unpacked");
+        folder
     }
 
     #[test]
     fn a_stream_is_as_long_as_it_says_and_no_two_chunks_are_alike() {
+        let folder = unpacked();
         for law in [Law::Uniform, Law::Zipf(1.1), Law::Trace] {
-            let stream = Stream::open(law, 2 * CHUNK_KEYS + 5, &testdata()).expect("opened");
+            let stream = Stream::open(law, 2 * CHUNK_KEYS + 5, &folder.path().join("trace")).expect("opened");
             let keys = all(&stream);
             assert_eq!(keys.len() as u64, 2 * CHUNK_KEYS + 5);
             assert_ne!(keys[..100], keys[CHUNK_KEYS as usize..][..100]);
@@ -148,7 +170,8 @@ mod tests {
 
     #[test]
     fn the_trace_repeats_with_other_keys() {
-        let stream = Stream::open(Law::Trace, 2_000_000, &testdata()).expect("opened");
+        let folder = unpacked();
+        let stream = Stream::open(Law::Trace, 2_000_000, &folder.path().join("trace")).expect("opened");
         let keys = all(&stream);
         let distinct = |keys: &[u64]| keys.iter().copied().collect::<HashSet<_>>().len();
         let once = distinct(&keys[..1_000_000]);
@@ -158,8 +181,8 @@ mod tests {
 
     #[test]
     fn witnesses_are_counted_and_a_low_estimate_is_an_error() {
-        let stream = Stream::open(Law::Zipf(1.5), 1_000, &testdata()).expect("opened");
-        let (hashes, counts) = stream.witnesses(100);
+        let stream = Stream::open(Law::Zipf(1.5), 1_000, Path::new("")).expect("opened");
+        let (hashes, counts) = stream.witnesses(100).expect("filled");
         assert_eq!((hashes.len(), counts.len()), (100, 100));
         let most = *counts.iter().max().expect("a hundred");
         assert_eq!(hashes.iter().filter(|hash| **hash == hashes[0]).count() as u64, counts[0]);
