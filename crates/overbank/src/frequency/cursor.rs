@@ -2,18 +2,26 @@
 //!
 //! 1. Blocks are read `chunk_blocks` at a time, and checked and decoded one at a time, when their first update is asked
 //!    for: the fences say whether it is.
+//! 2. [`prefetch`] reads what many cursors will need next, all at once; a cursor that it left short reads by itself.
 //!
 //! | cost | |
 //! |---|---|
-//! | RAM | a chunk, and one decoded block |
+//! | RAM | a chunk, and one decoded block; [`PREFETCH_BYTES`] while reads are in flight |
 //! | block reads | the blocks of the range, once |
 
 use super::log::Log;
 use super::page::Updates;
 use super::place::Shape;
 use crate::Result;
-use crate::device::{AlignedBuf, BLOCK_BYTES};
+use crate::device::{AlignedBuf, BLOCK_BYTES, FileRead, ReadRequest};
+use crate::store::Files;
 use std::ops::Range;
+
+/// Reads that a prefetch keeps in flight, and their longest in blocks.
+const PREFETCH_DEPTH: usize = 32;
+const PIECE_BLOCKS: usize = 8;
+/// What a device needs for the reads of a prefetch.
+pub(super) const PREFETCH_BYTES: usize = PREFETCH_DEPTH * PIECE_BLOCKS * BLOCK_BYTES;
 
 /// A place in a log.
 pub(super) struct Cursor<'a> {
@@ -85,17 +93,68 @@ impl<'a> Cursor<'a> {
     }
 
     fn decode_next(&mut self) -> Result<()> {
-        let Some(number) = self.blocks.next() else { return Ok(()) };
-        if number >= self.held.end {
-            let blocks = (self.chunk.len() / BLOCK_BYTES).min(self.blocks.end - number);
-            let chunk = &mut self.chunk[..blocks * BLOCK_BYTES];
-            self.log.file.read(number as u64 * BLOCK_BYTES as u64, chunk)?;
-            self.held = number..number + blocks;
+        if self.blocks.start >= self.held.end {
+            let more = self.make_room();
+            let first = more.start as u64;
+            self.log.file.read(first * BLOCK_BYTES as u64, self.place_of(more.clone()))?;
+            self.held.end = more.end;
         }
+        let Some(number) = self.blocks.next() else { return Ok(()) };
         let block = &self.chunk[(number - self.held.start) * BLOCK_BYTES..][..BLOCK_BYTES];
         self.units.clear();
         self.weighted.clear();
         (self.unit_at, self.weighted_at) = (0, 0);
         self.log.decode(self.shape, block, number as u64, &mut self.units, &mut self.weighted)
     }
+
+    /// Whether updates of pages below `end` lie in blocks that were not read.
+    fn is_short(&self, end: u64) -> bool {
+        let next = self.held.end.max(self.blocks.start);
+        next < self.blocks.end && self.log.fences.get(next).is_some_and(|&fence| u64::from(fence) < end)
+    }
+
+    /// Moves the blocks that are not decoded to the chunk's front; the blocks that then fit behind them.
+    fn make_room(&mut self) -> Range<usize> {
+        let kept = self.blocks.start.max(self.held.start)..self.held.end.max(self.blocks.start);
+        let from = (kept.start - self.held.start) * BLOCK_BYTES;
+        if from > 0 {
+            self.chunk.copy_within(from..from + kept.len() * BLOCK_BYTES, 0);
+        }
+        self.held = kept;
+        let room = self.chunk.len() / BLOCK_BYTES - self.held.len();
+        self.held.end..(self.held.end + room).min(self.blocks.end)
+    }
+
+    fn place_of(&mut self, blocks: Range<usize>) -> &mut [u8] {
+        &mut self.chunk[(blocks.start - self.held.start) * BLOCK_BYTES..][..blocks.len() * BLOCK_BYTES]
+    }
+}
+
+/// Reads on for the cursors that have not all updates of the pages below `end`, as far as their chunks reach.
+pub(super) fn prefetch(files: &Files, cursors: &mut [Cursor<'_>], end: u64) -> Result<()> {
+    let mut reads = Vec::new();
+    let mut places = Vec::new();
+    let mut ends = Vec::new();
+    for (at, cursor) in cursors.iter_mut().enumerate().filter(|(_, cursor)| cursor.is_short(end)) {
+        let blocks = cursor.make_room();
+        ends.push((at, blocks.end));
+        for first in blocks.clone().step_by(PIECE_BLOCKS) {
+            let piece = first..(first + PIECE_BLOCKS).min(blocks.end);
+            let request = ReadRequest {
+                offset: piece.start as u64 * BLOCK_BYTES as u64,
+                bytes: (piece.len() * BLOCK_BYTES) as u32,
+            };
+            reads.push(FileRead { file: &*cursor.log.file, request });
+            places.push((at, piece));
+        }
+    }
+    files.read_many(&reads, PREFETCH_DEPTH, &mut |i, bytes| {
+        let (at, piece) = &places[i];
+        cursors[*at].place_of(piece.clone()).copy_from_slice(bytes);
+        Ok(())
+    })?;
+    for (at, end) in ends {
+        cursors[at].held.end = end;
+    }
+    Ok(())
 }

@@ -183,12 +183,25 @@ impl Pages {
             }
         }
         wanted.sort_unstable();
-        read_blocks(&*file.file, &wanted, |number, i, block| {
-            let slot = self.table[(pages[i] / u64::from(shape.group_pages)) as usize];
-            check(file, block, number, pages[i], slot)?;
-            into[i * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(block);
-            Ok(())
+        read_blocks(&*file.file, &wanted, |_, i, block| {
+            self.accept(pages[i], block, &mut into[i * BLOCK_BYTES..][..BLOCK_BYTES])
         })
+    }
+
+    /// The file and block of a page; `None` where nothing was written, which is all zeros.
+    pub(super) fn place_of(&self, page: u64) -> Option<(&dyn DeviceFile, u64)> {
+        let (slot, file) = (self.slot_of(page), self.file.as_ref()?);
+        (slot.extent != NO_EXTENT).then(|| (&*file.file, block_of(self.shape, slot, page)))
+    }
+
+    /// Checks what was read at the place of a page, and takes it.
+    pub(super) fn accept(&self, page: u64, block: &[u8], into: &mut [u8]) -> Result<()> {
+        if let Some(file) = &self.file {
+            let slot = self.slot_of(page);
+            check(file, block, block_of(self.shape, slot, page), page, slot)?;
+            into.copy_from_slice(block);
+        }
+        Ok(())
     }
 
     pub(super) fn slot_of(&self, page: u64) -> Slot {

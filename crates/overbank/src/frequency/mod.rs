@@ -329,7 +329,13 @@ impl Frequency {
     }
 
     fn view<'a>(&'a self, held: &'a Held<'_>) -> View<'a> {
-        View { shape: self.shape, pages: &self.pages, logs: &held.logs, waiting: held.waiting().collect() }
+        View {
+            shape: self.shape,
+            files: self.intake.files(),
+            pages: &self.pages,
+            logs: &held.logs,
+            waiting: held.waiting().collect(),
+        }
     }
 
     fn plain(&self, operation: &'static str) -> Result<()> {

@@ -16,9 +16,9 @@
 //! |---|---|
 //! | block reads | 1 a page of the touched groups, and the logs |
 //! | block writes | 1 a page of the touched groups |
-//! | RAM | in each lane a group, and a chunk of each log |
+//! | RAM | in each lane a group, a chunk of each log, and reads in flight |
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, PREFETCH_BYTES, prefetch};
 use super::flash::{Pages, PagesFile, Space, give_back};
 use super::format::{NO_EXTENT, Slot};
 use super::log::Log;
@@ -48,14 +48,14 @@ pub(super) struct Plan {
 impl Plan {
     /// The least RAM of a pass over `logs` logs.
     pub(super) fn least_bytes(shape: Shape, logs: usize) -> usize {
-        shape.group_bytes() + logs * Cursor::memory_bytes(*CHUNK_BLOCKS.start())
+        shape.group_bytes() + PREFETCH_BYTES + logs * Cursor::memory_bytes(*CHUNK_BLOCKS.start())
     }
 
     /// The most lanes up to `lanes_max` that `memory_bytes` allow, and the longest chunks.
     pub(super) fn new(shape: Shape, logs: usize, lanes_max: usize, memory_bytes: usize) -> Self {
         let lanes = memory_bytes / Self::least_bytes(shape, logs);
         let lanes = lanes.clamp(1, lanes_max.clamp(1, LANES_MAX)).min(shape.groups());
-        let lane_bytes = (memory_bytes / lanes).saturating_sub(shape.group_bytes());
+        let lane_bytes = (memory_bytes / lanes).saturating_sub(shape.group_bytes() + PREFETCH_BYTES);
         let chunk = (lane_bytes / logs.max(1)).saturating_sub(Cursor::memory_bytes(0)) / BLOCK_BYTES;
         Plan { lanes, chunk_blocks: chunk.clamp(*CHUNK_BLOCKS.start(), *CHUNK_BLOCKS.end()) }
     }
@@ -64,6 +64,7 @@ impl Plan {
 /// What all lanes work on.
 struct Common<'a> {
     shape: Shape,
+    files: &'a Files,
     file: &'a PagesFile,
     space: Mutex<Space>,
     logs: &'a [Log],
@@ -92,6 +93,7 @@ impl Pages {
         };
         let common = Common {
             shape: *shape,
+            files,
             file,
             space: Mutex::new(std::mem::take(space)),
             logs,
@@ -152,6 +154,7 @@ impl Common<'_> {
             }
             let group = first_group + i;
             let end = shape.pages_of(group).end;
+            prefetch(self.files, &mut cursors, end)?;
             let touches = |cursor: &Cursor<'_>| cursor.peek_page().is_some_and(|page| page < end);
             if cursors.iter().any(|cursor| touches(cursor) && slot.sequence < cursor.log.sequence) {
                 self.file.load(shape, group, *slot, &mut blocks)?;
