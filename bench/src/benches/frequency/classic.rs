@@ -76,6 +76,11 @@ mod tests {
             sketch.finish(Instant::now()).expect("synced");
             assert_eq!(sketch.applied(), 2_000);
             let mut again = Classic::open(&file, cell, Readahead::Default).expect("mapped again");
+            for row in 0..DEPTH {
+                let cells = row * again.width..(row + 1) * again.width;
+                let sum: u64 = cells.map(|at| cell.get(again.map.bytes(), at)).sum();
+                assert_eq!(sum, 2_000, "each update is one cell of row {row}");
+            }
             let mut too_high = 0;
             for (key, &count) in &counts {
                 let estimate = again.estimate(hasher().hash(&key.to_le_bytes())).expect("read");
