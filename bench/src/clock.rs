@@ -5,6 +5,7 @@
 
 use crate::Metric;
 use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
 use std::time::Instant;
 
 /// Measures the sections of one sample.
@@ -14,6 +15,7 @@ pub struct Clock {
     cpu_ns: u64,
     laps_ns: Vec<u64>,
     notes: Vec<(Metric, f64)>,
+    ops: Option<u64>,
 }
 
 /// What a finished sample measured.
@@ -27,6 +29,8 @@ pub struct Sample {
     pub cpu_ns: u64,
     /// Figures besides time: latencies, block counts, sizes, errors.
     pub notes: Vec<(Metric, f64)>,
+    /// How many operations it did, where it says so itself; else the contest knows.
+    pub ops: Option<u64>,
 }
 
 impl Clock {
@@ -63,6 +67,12 @@ impl Clock {
         self.notes.push((metric, value));
     }
 
+    /// Says that this sample did `ops` operations, for an engine that stops when its time is up. Rates are those of
+    /// what was done, and the figures say `time_boxed` where that is less than the contest's operations.
+    pub fn did(&mut self, ops: u64) {
+        self.ops = Some(ops);
+    }
+
     /// Ends the sample.
     pub(crate) fn finish(mut self, digest: u64) -> Sample {
         if !self.laps_ns.is_empty() {
@@ -71,7 +81,34 @@ impl Clock {
                 self.notes.push((metric, at_quantile(&self.laps_ns, quantile) as f64));
             }
         }
-        Sample { digest, wall_ns: self.wall_ns, cpu_ns: self.cpu_ns, notes: self.notes }
+        Sample { digest, wall_ns: self.wall_ns, cpu_ns: self.cpu_ns, notes: self.notes, ops: self.ops }
+    }
+}
+
+impl Sample {
+    /// For the way out of a child process.
+    pub(crate) fn to_json(&self) -> Value {
+        let notes: Vec<_> = self.notes.iter().map(|note| json!([note.0.name(), note.1])).collect();
+        json!({
+            "digest": self.digest, "wall_ns": self.wall_ns, "cpu_ns": self.cpu_ns, "notes": notes, "ops": self.ops,
+        })
+    }
+
+    /// Reads the last line of a child's output.
+    pub(crate) fn from_json(stdout: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(stdout).ok()?;
+        let value: Value = serde_json::from_str(text.lines().last()?).ok()?;
+        let notes = value["notes"]
+            .as_array()?
+            .iter()
+            .map(|note| Some((Metric::from_name(note[0].as_str()?)?, note[1].as_f64()?)));
+        Some(Self {
+            digest: value["digest"].as_u64()?,
+            wall_ns: value["wall_ns"].as_u64()?,
+            cpu_ns: value["cpu_ns"].as_u64()?,
+            notes: notes.collect::<Option<_>>()?,
+            ops: value["ops"].as_u64(),
+        })
     }
 }
 
@@ -128,6 +165,18 @@ mod tests {
         assert_eq!(at_quantile(&laps, 0.999), 999);
         assert_eq!(at_quantile(&laps, 1.0), 1000);
         assert_eq!(at_quantile(&[7], 0.99), 7);
+    }
+
+    #[test]
+    fn a_sample_survives_the_way_out_of_a_child() {
+        let notes = vec![(Metric::PeakRssBytes, 4096.0), (Metric::P99Ns, 12.0)];
+        let mut sample = Sample { digest: u64::MAX, wall_ns: 5, cpu_ns: 6, notes, ops: None };
+        for ops in [None, Some(7)] {
+            sample.ops = ops;
+            let printed = format!("noise\n{}\n", sample.to_json());
+            assert_eq!(Sample::from_json(printed.as_bytes()).as_ref(), Some(&sample));
+        }
+        assert_eq!(Sample::from_json(b"no json\n"), None);
     }
 
     #[test]

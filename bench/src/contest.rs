@@ -7,6 +7,9 @@
 //!   round 3   A B C          value = median over rounds, with min and max beside it
 //! ```
 
+#[cfg(test)]
+mod tests;
+
 use crate::child::{ProcessTree, peak_rss_bytes};
 use crate::clock::Sample;
 use crate::{Case, Clock, Figure, MemoryGroup, Metric, Params, Result, Run, Size, Workload};
@@ -15,6 +18,9 @@ use std::process::Command;
 
 /// Takes one sample: prepares, does the work inside [`Clock::time`], and returns the digest of its answer.
 type Body<'w> = Box<dyn FnMut(&mut Clock) -> Result<u64> + 'w>;
+
+/// Takes a sample of the contender of that number; `None` if it is out.
+type SampleBy<'c, 'r, 'w> = fn(&mut Contest<'c, 'r, 'w>, usize) -> Result<Option<Sample>>;
 
 /// A contest being set up. Ends with [`Contest::finish`].
 #[must_use = "a contest runs when it is finished"]
@@ -28,6 +34,7 @@ pub struct Contest<'c, 'r, 'w> {
     memory: bool,
     memory_limit_bytes: Option<u64>,
     costly: bool,
+    reference: Option<&'static str>,
 }
 
 struct Contender<'w> {
@@ -35,6 +42,8 @@ struct Contender<'w> {
     exact: bool,
     body: Body<'w>,
     samples: Vec<Sample>,
+    /// Its process died, of a memory limit perhaps: it has no figures, and the run fails at its end.
+    is_out: bool,
 }
 
 impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
@@ -49,6 +58,7 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
             memory: false,
             memory_limit_bytes: None,
             costly: false,
+            reference: None,
         }
     }
 
@@ -89,6 +99,13 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         self
     }
 
+    /// Also reports `device_share`: what part of the rate of `reference`, the device's own, each engine reached in the
+    /// same round.
+    pub fn share_of(mut self, reference: &'static str) -> Self {
+        self.reference = Some(reference);
+        self
+    }
+
     /// Enters an engine whose answer is exact: its digest must equal the other exact engines'.
     pub fn exact(self, engine: &'static str, body: impl FnMut(&mut Clock) -> Result<u64> + 'w) -> Self {
         self.enter(engine, true, Box::new(body))
@@ -100,7 +117,7 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
     }
 
     fn enter(mut self, engine: &'static str, exact: bool, body: Body<'w>) -> Self {
-        self.contenders.push(Contender { engine, exact, body, samples: Vec::new() });
+        self.contenders.push(Contender { engine, exact, body, samples: Vec::new(), is_out: false });
         self
     }
 
@@ -129,8 +146,8 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         self.report(rounds)?;
         if self.memory && self.memory_limit_bytes.is_none() {
             for at in 0..self.contenders.len() {
-                let sample = self.sample_in_child(at)?;
-                self.contenders[at].samples = vec![sample];
+                self.contenders[at].samples.clear();
+                self.take(at, Self::sample_in_child)?;
             }
             self.check_digests()?;
             self.report_notes(1, |metric| metric == Metric::PeakRssBytes)?;
@@ -138,20 +155,14 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         Ok(())
     }
 
-    fn compete(
-        &mut self,
-        rounds: usize,
-        warm_up: bool,
-        take: fn(&mut Self, usize) -> Result<Sample>,
-    ) -> Result<()> {
+    fn compete(&mut self, rounds: usize, warm_up: bool, sample: SampleBy<'c, 'r, 'w>) -> Result<()> {
         for round in 0..rounds + usize::from(warm_up) {
             let mut order: Vec<usize> = (0..self.contenders.len()).collect();
             if round % 2 == 1 {
                 order.reverse();
             }
             for at in order {
-                let sample = take(self, at)?;
-                self.contenders[at].samples.push(sample);
+                self.take(at, sample)?;
             }
             self.check_digests()?;
             if warm_up && round == 0 {
@@ -161,14 +172,28 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         Ok(())
     }
 
-    fn sample_here(&mut self, at: usize) -> Result<Sample> {
-        let mut clock = Clock::default();
-        let digest = (self.contenders[at].body)(&mut clock)?;
-        Ok(clock.finish(digest))
+    fn take(&mut self, at: usize, sample: SampleBy<'c, 'r, 'w>) -> Result<()> {
+        if self.contenders[at].is_out {
+            return Ok(());
+        }
+        match sample(self, at)? {
+            Some(sample) => self.contenders[at].samples.push(sample),
+            None => {
+                self.contenders[at].is_out = true;
+                self.contenders[at].samples.clear();
+            }
+        }
+        Ok(())
     }
 
-    /// Runs this executable again for one sample.
-    fn sample_in_child(&mut self, at: usize) -> Result<Sample> {
+    fn sample_here(&mut self, at: usize) -> Result<Option<Sample>> {
+        let mut clock = Clock::default();
+        let digest = (self.contenders[at].body)(&mut clock)?;
+        Ok(Some(clock.finish(digest)))
+    }
+
+    /// Runs this executable again for one sample; `None` if it fails, which the run says now and at its end.
+    fn sample_in_child(&mut self, at: usize) -> Result<Option<Sample>> {
         let program = std::env::current_exe()?;
         let engine = self.contenders[at].engine;
         let group = match self.memory_limit_bytes {
@@ -187,26 +212,32 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         };
         let mut command =
             group.as_ref().map_or_else(|| Command::new(&program), |group| group.command(&program));
-        let task = format!("{}:{engine}", self.number);
+        let task = self.run.child_task(self.number, engine);
         command.args([self.run.bench.name, "--child", &task, "--size", self.run.size.name()]);
         let tree = ProcessTree::measure(command)?;
         if !tree.status.success() {
-            return Err(format!("{engine} failed in its own process: {}", tree.status).into());
+            let (case, limit) = (self.case.name(), self.params.get("memory_limit_bytes"));
+            let limit = limit.map_or_else(|| "none".to_owned(), Value::to_string);
+            self.run.fail(format!(
+                "{case}: {engine} is out, its process ended with {} (memory limit: {limit})",
+                tree.status
+            ));
+            return Ok(None);
         }
-        let sample = sample_from_json(&tree.stdout).ok_or("the child process returned no sample")?;
+        let mut sample = Sample::from_json(&tree.stdout).ok_or("the child process returned no sample")?;
         if let Some(peak) = group.and_then(|group| group.peak_bytes()) {
-            self.params.insert("cgroup_peak_bytes".into(), json!(peak));
+            sample.notes.push((Metric::CgroupPeakBytes, peak as f64));
         }
-        Ok(sample)
+        Ok(Some(sample))
     }
 
     /// In a child: takes the sample, prints it, ends the process.
     fn serve(&mut self, engine: &str) -> Result<()> {
         let at = self.contenders.iter().position(|contender| contender.engine == engine);
         let Some(at) = at else { return Ok(()) };
-        let mut sample = self.sample_here(at)?;
+        let Some(mut sample) = self.sample_here(at)? else { return Ok(()) };
         sample.notes.push((Metric::PeakRssBytes, peak_rss_bytes() as f64));
-        println!("{}", sample_to_json(&sample));
+        println!("{}", sample.to_json());
         std::process::exit(0)
     }
 
@@ -228,11 +259,11 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
     }
 
     fn report(&mut self, rounds: usize) -> Result<()> {
-        let ops = self.ops as f64;
         for at in 0..self.contenders.len() {
             let samples = &self.contenders[at].samples;
-            let rates: Vec<f64> = samples.iter().map(|s| ops * 1e9 / s.wall_ns.max(1) as f64).collect();
-            let cpu: Vec<f64> = samples.iter().map(|s| s.cpu_ns as f64 / ops).collect();
+            let rates = self.rates(at);
+            let ops = |sample: &Sample| sample.ops.unwrap_or(self.ops).max(1) as f64;
+            let cpu: Vec<f64> = samples.iter().map(|sample| sample.cpu_ns as f64 / ops(sample)).collect();
             let timed = samples.iter().any(|sample| sample.wall_ns > 0);
             let cpu_timed = samples.iter().any(|sample| sample.cpu_ns > 0);
             let engine = self.contenders[at].engine;
@@ -243,7 +274,30 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
                 self.figure(engine, Metric::CpuNsPerOp, cpu, rounds)?;
             }
         }
+        self.report_shares(rounds)?;
         self.report_notes(rounds, |_| true)
+    }
+
+    /// Operations a second of each sample of one contender.
+    fn rates(&self, at: usize) -> Vec<f64> {
+        let rate = |sample: &Sample| {
+            let ops = sample.ops.unwrap_or(self.ops);
+            ops as f64 * 1e9 / sample.wall_ns.max(1) as f64
+        };
+        self.contenders[at].samples.iter().map(rate).collect()
+    }
+
+    fn report_shares(&mut self, rounds: usize) -> Result<()> {
+        let is_reference = |contender: &Contender<'_>| Some(contender.engine) == self.reference;
+        let Some(reference) = self.contenders.iter().position(is_reference) else { return Ok(()) };
+        for at in (0..self.contenders.len()).filter(|&at| at != reference) {
+            let pairs = self.rates(at).into_iter().zip(self.rates(reference));
+            let shares: Vec<f64> = pairs.map(|(rate, reference)| rate / reference).collect();
+            if !shares.is_empty() {
+                self.figure(self.contenders[at].engine, Metric::DeviceShare, shares, rounds)?;
+            }
+        }
+        Ok(())
     }
 
     fn report_notes(&mut self, rounds: usize, wanted: fn(Metric) -> bool) -> Result<()> {
@@ -273,6 +327,12 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
         params.insert("rounds".into(), json!(rounds));
         params.insert("min".into(), json!(min));
         params.insert("max".into(), json!(max));
+        let samples = self.contenders.iter().filter(|contender| contender.engine == engine);
+        let done = samples.flat_map(|contender| &contender.samples).filter_map(|sample| sample.ops).min();
+        if let Some(done) = done.filter(|&done| done < self.ops) {
+            params.insert("time_boxed".into(), json!(true));
+            params.insert("ops_done".into(), json!(done));
+        }
         let (bench, case) = (self.run.bench.name, self.case);
         self.run.report.figure(Figure { bench, case, engine, metric, value: median, params })
     }
@@ -285,112 +345,4 @@ fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
     let median =
         if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
     (values[0], median, values[last])
-}
-
-fn sample_to_json(sample: &Sample) -> Value {
-    let notes: Vec<_> = sample.notes.iter().map(|note| json!([note.0.name(), note.1])).collect();
-    json!({ "digest": sample.digest, "wall_ns": sample.wall_ns, "cpu_ns": sample.cpu_ns, "notes": notes })
-}
-
-/// Reads the last line of a child's output.
-fn sample_from_json(stdout: &[u8]) -> Option<Sample> {
-    let text = std::str::from_utf8(stdout).ok()?;
-    let value: Value = serde_json::from_str(text.lines().last()?).ok()?;
-    let notes = value["notes"]
-        .as_array()?
-        .iter()
-        .map(|note| Some((Metric::from_name(note[0].as_str()?)?, note[1].as_f64()?)));
-    Some(Sample {
-        digest: value["digest"].as_u64()?,
-        wall_ns: value["wall_ns"].as_u64()?,
-        cpu_ns: value["cpu_ns"].as_u64()?,
-        notes: notes.collect::<Option<_>>()?,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Bench, Report};
-    use std::cell::RefCell;
-
-    static BENCH: Bench =
-        Bench { name: "test", about: "a test", engines: &["overbank", "rival"], run: |_| Ok(()) };
-
-    fn with_run<T>(size: Size, body: impl FnOnce(&mut Run<'_>) -> T) -> T {
-        let mut report = Report::new(None).expect("no file");
-        body(&mut Run::new(&BENCH, size, &mut report, None))
-    }
-
-    #[test]
-    fn rounds_turn_the_order_round_after_a_warm_up() {
-        let order = RefCell::new(String::new());
-        let enter = |name: char| {
-            let order = &order;
-            move |_: &mut Clock| {
-                order.borrow_mut().push(name);
-                Ok(0)
-            }
-        };
-        with_run(Size::Quick, |run| {
-            run.contest(Case::Sort).exact("overbank", enter('A')).exact("rival", enter('B')).finish()
-        })
-        .expect("the digests agree");
-        assert_eq!(*order.borrow(), "ABBAABBA");
-    }
-
-    #[test]
-    fn exact_engines_that_disagree_are_an_error_and_approximate_ones_are_not() {
-        let contest = |exact: bool| {
-            with_run(Size::Smoke, |run| {
-                let contest = run.contest(Case::Sort).exact("overbank", |_| Ok(1));
-                let contest = if exact {
-                    contest.exact("rival", |_| Ok(2))
-                } else {
-                    contest.approximate("rival", |_| Ok(2))
-                };
-                contest.finish()
-            })
-        };
-        let error = contest(true).expect_err("1 is not 2").to_string();
-        assert!(error.contains("overbank and rival disagree"), "{error}");
-        contest(false).expect("approximate answers may differ");
-    }
-
-    #[test]
-    fn an_engine_that_disagrees_with_itself_is_an_error() {
-        let mut answers = 0;
-        let result = with_run(Size::Quick, |run| {
-            run.contest(Case::Sort)
-                .exact("overbank", |_| {
-                    answers += 1;
-                    Ok(answers)
-                })
-                .finish()
-        });
-        assert!(result.is_err());
-    }
-
-    #[test]
-    fn an_undeclared_engine_does_not_run() {
-        let result =
-            with_run(Size::Smoke, |run| run.contest(Case::Sort).exact("overbnak", |_| Ok(0)).finish());
-        assert!(result.expect_err("a misspelt name").to_string().contains("overbnak"));
-    }
-
-    #[test]
-    fn the_median_is_between_minimum_and_maximum() {
-        assert_eq!(spread(vec![3.0, 1.0, 2.0]), (1.0, 2.0, 3.0));
-        assert_eq!(spread(vec![4.0, 1.0, 2.0, 3.0]), (1.0, 2.5, 4.0));
-        assert_eq!(spread(vec![5.0]), (5.0, 5.0, 5.0));
-    }
-
-    #[test]
-    fn a_sample_survives_the_way_out_of_a_child() {
-        let notes = vec![(Metric::PeakRssBytes, 4096.0), (Metric::P99Ns, 12.0)];
-        let sample = Sample { digest: u64::MAX, wall_ns: 5, cpu_ns: 6, notes };
-        let printed = format!("noise\n{}\n", sample_to_json(&sample));
-        assert_eq!(sample_from_json(printed.as_bytes()), Some(sample));
-        assert_eq!(sample_from_json(b"no json\n"), None);
-    }
 }

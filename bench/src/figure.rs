@@ -113,6 +113,7 @@ names! {
         OpsPerS = "ops_per_s",
         CpuNsPerOp = "cpu_ns_per_op",
         PeakRssBytes = "peak_rss_bytes",
+        CgroupPeakBytes = "cgroup_peak_bytes",
         FlashBytes = "flash_bytes",
         BitsPerKey = "bits_per_key",
         BytesPerKey = "bytes_per_key",
@@ -126,6 +127,9 @@ names! {
         Are = "are",
         Fpr = "fpr",
         DeviceOpsPerS = "device_ops_per_s",
+        DeviceShare = "device_share",
+        OverestimateAvg = "overestimate_avg",
+        OverestimateMax = "overestimate_max",
     }
 }
 
@@ -135,11 +139,12 @@ impl Metric {
         match self {
             Self::OpsPerS | Self::DeviceOpsPerS => "1/s",
             Self::CpuNsPerOp | Self::P99Ns | Self::P999Ns | Self::MaxNs => "ns",
-            Self::PeakRssBytes | Self::FlashBytes => "bytes",
+            Self::PeakRssBytes | Self::CgroupPeakBytes | Self::FlashBytes => "bytes",
             Self::BitsPerKey => "bits/key",
             Self::BytesPerKey => "bytes/key",
             Self::BlocksPerOp => "blocks/op",
-            Self::ErrorAvg | Self::ErrorMax | Self::F1 | Self::Are | Self::Fpr => "ratio",
+            Self::ErrorAvg | Self::ErrorMax | Self::F1 | Self::Are | Self::Fpr | Self::DeviceShare => "ratio",
+            Self::OverestimateAvg | Self::OverestimateMax => "occurrences",
         }
     }
 }

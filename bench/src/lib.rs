@@ -20,7 +20,9 @@
 //! 3. A value is the median of its rounds; rounds alternate the order of the engines, so a drifting
 //!    machine favours nobody.
 //! 4. `--quick` and `--smoke` print the same figures as a full run, on smaller inputs.
-#![forbid(unsafe_code)]
+//! 5. An engine whose own process dies, of a memory limit perhaps, has no figure; the others go on, and the run fails at
+//!    its end.
+#![deny(unsafe_code)]
 
 pub mod benches;
 mod cgroup;
@@ -30,7 +32,10 @@ mod cold;
 mod contest;
 mod digest;
 mod figure;
+mod fio;
 mod machine;
+#[allow(unsafe_code, reason = "a rival that is defined by its memory map needs one")]
+mod mapping;
 mod random;
 mod report;
 mod run;
@@ -44,7 +49,9 @@ pub use cold::{Dropped, drop_caches, forget_file};
 pub use contest::Contest;
 pub use digest::{digest_bytes, digest_u64s, digest_unordered};
 pub use figure::{Case, Figure, Metric, Params};
+pub use fio::Fio;
 pub use machine::machine;
+pub use mapping::{Mapping, Readahead};
 pub use random::Random;
 pub use report::Report;
 pub use run::{Bench, ChildTask, Run, Size};

@@ -117,7 +117,8 @@ impl Report {
 
 /// The parameters that tell two tables of one case apart.
 fn title(figure: &Figure) -> String {
-    let own = |name: &&String| !["min", "max", "rounds", "size"].contains(&name.as_str());
+    let own =
+        |name: &&String| !["min", "max", "rounds", "size", "time_boxed", "ops_done"].contains(&name.as_str());
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let parts: Vec<_> = figure
         .params

@@ -4,6 +4,7 @@ use crate::{Case, Contest, Figure, Metric, Params, Report, Result};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// A registered bench.
 #[derive(Debug)]
@@ -47,13 +48,16 @@ pub struct ChildTask {
     pub contest: usize,
     /// The engine's name.
     pub engine: String,
+    /// Where the parent left what it prepared; see [`Run::scratch`].
+    pub scratch: Option<PathBuf>,
 }
 
 impl ChildTask {
-    /// Reads `3:overbank`.
+    /// Reads `3:overbank` and `3:overbank:/the/scratch/folder`.
     pub fn parse(text: &str) -> Option<Self> {
-        let (contest, engine) = text.split_once(':')?;
-        Some(Self { contest: contest.parse().ok()?, engine: engine.to_owned() })
+        let mut parts = text.splitn(3, ':');
+        let (contest, engine) = (parts.next()?.parse().ok()?, parts.next()?.to_owned());
+        Some(Self { contest, engine, scratch: parts.next().map(PathBuf::from) })
     }
 }
 
@@ -65,19 +69,31 @@ pub struct Run<'r> {
     pub(crate) report: &'r mut Report,
     pub(crate) child: Option<ChildTask>,
     pub(crate) contests: usize,
+    scratch: Option<TempDir>,
+    failures: Vec<String>,
     started: Instant,
 }
 
 impl<'r> Run<'r> {
     /// Prepares a run; `child` is set in a child process only.
     pub fn new(bench: &'static Bench, size: Size, report: &'r mut Report, child: Option<ChildTask>) -> Self {
-        Self { bench, size, report, child, contests: 0, started: Instant::now() }
+        Self {
+            bench,
+            size,
+            report,
+            child,
+            contests: 0,
+            scratch: None,
+            failures: Vec::new(),
+            started: Instant::now(),
+        }
     }
 
     /// Runs the bench.
     ///
     /// # Errors
-    /// Whatever the bench fails with, a mismatch between exact engines among it.
+    /// Whatever the bench fails with, a mismatch between exact engines among it; at the end, which engines' processes
+    /// died.
     pub fn execute(mut self) -> Result<Duration> {
         if self.child.is_none() {
             self.report.heading(self.bench, self.size);
@@ -85,6 +101,9 @@ impl<'r> Run<'r> {
         (self.bench.run)(&mut self)?;
         if let Some(task) = &self.child {
             return Err(format!("{} has no contest {}:{}", self.bench.name, task.contest, task.engine).into());
+        }
+        if !self.failures.is_empty() {
+            return Err(self.failures.join("; ").into());
         }
         Ok(self.started.elapsed())
     }
@@ -134,6 +153,39 @@ impl<'r> Run<'r> {
         }
     }
 
+    /// Whether this process takes one sample of a contest and ends. What a bench prepares for its samples in
+    /// [`Run::scratch`] it prepares in the parent only.
+    pub fn is_child(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// A folder that this process and the children that take its samples share. It goes with the run.
+    ///
+    /// # Errors
+    /// When it cannot be created; in a child, when the parent had none at that point.
+    pub fn scratch(&mut self) -> Result<PathBuf> {
+        if let Some(task) = &self.child {
+            return task.scratch.clone().ok_or_else(|| "the parent process has no scratch folder".into());
+        }
+        let folder = match self.scratch.take() {
+            Some(folder) => folder,
+            None => tempfile::tempdir()?,
+        };
+        Ok(self.scratch.insert(folder).path().to_owned())
+    }
+
+    /// What a child process is told so that it takes this sample.
+    pub(crate) fn child_task(&self, contest: usize, engine: &str) -> String {
+        let scratch = self.scratch.as_ref().map(|folder| format!(":{}", folder.path().display()));
+        format!("{contest}:{engine}{}", scratch.unwrap_or_default())
+    }
+
+    /// Says what went wrong, and lets the other engines go on: [`Run::execute`] fails at the end.
+    pub(crate) fn fail(&mut self, sentence: String) {
+        self.say(&sentence);
+        self.failures.push(sentence);
+    }
+
     /// Where the real samples that ship with the project are.
     pub fn testdata(&self) -> PathBuf {
         project().join("testdata")
@@ -167,4 +219,29 @@ impl<'r> Run<'r> {
 /// The project's root folder, known from the build: benches run from a checkout.
 fn project() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static BENCH: Bench = Bench { name: "test", about: "a test", engines: &["overbank"], run: |_| Ok(()) };
+
+    #[test]
+    fn parent_and_child_share_the_scratch_folder() {
+        let mut report = Report::new(None).expect("no file");
+        let mut run = Run::new(&BENCH, Size::Smoke, &mut report, None);
+        assert_eq!(run.child_task(3, "overbank"), "3:overbank");
+        let folder = run.scratch().expect("a temporary folder");
+        assert_eq!(run.scratch().expect("the same folder"), folder);
+        let task = ChildTask::parse(&run.child_task(3, "overbank")).expect("our own text");
+        assert_eq!(task, ChildTask { contest: 3, engine: "overbank".into(), scratch: Some(folder.clone()) });
+        let mut report = Report::new(None).expect("no file");
+        let mut child = Run::new(&BENCH, Size::Smoke, &mut report, Some(task));
+        assert_eq!(child.scratch().expect("told by the parent"), folder);
+        drop(child);
+        assert!(folder.exists(), "it is the parent's");
+        drop(run);
+        assert!(!folder.exists());
+    }
 }

@@ -3,14 +3,12 @@
 //! fio reports the time of its reads alone, without its start, so its rounds stand in the contest like the others.
 //! Every round reads other places. The file holds random words, so nothing on the way can fake a hole.
 
-use crate::{Bench, Case, Clock, Metric, Random, Result, Run};
+use crate::{Bench, Case, Clock, Fio, Random, Result, Run};
 use overbank::device::{
     Access, AlignedBuf, BLOCK_BYTES, Device, DeviceFile, Direct, Engine, FileDevice, FileOptions, ReadRequest,
 };
-use serde_json::Value;
 use std::cell::Cell;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 /// The registered bench.
@@ -28,7 +26,7 @@ fn run(run: &mut Run<'_>) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let file_bytes: u64 = run.pick([8 << 20, 1 << 30, 4 << 30]);
     write_blocks(scratch.path(), file_bytes)?;
-    let fio = Fio::find(scratch.path());
+    let fio = Fio::find(&scratch.path().join(FILE));
     if let Err(why) = &fio {
         run.say(&format!("fio is left out: {why}"));
     }
@@ -106,62 +104,4 @@ fn read_randomly(
         })
     })?;
     Ok(right)
-}
-
-/// The reference: fio with the engine that works here.
-struct Fio {
-    file: std::path::PathBuf,
-    engine: &'static str,
-}
-
-impl Fio {
-    /// Tries io_uring, then libaio; else a sentence that says why there is no reference.
-    fn find(directory: &Path) -> std::result::Result<Self, String> {
-        let mut why = String::new();
-        for engine in ["io_uring", "libaio"] {
-            let fio = Self { file: directory.join(FILE), engine };
-            match fio.run(64, 4) {
-                Ok(_) => return Ok(fio),
-                Err(error) => why = error.to_string(),
-            }
-        }
-        Err(why)
-    }
-
-    fn read_randomly(&self, reads: usize, depth: usize, clock: &mut Clock) -> Result<u64> {
-        let report = self.run(reads, depth)?;
-        let job = &report["jobs"][0];
-        let number = |value: &Value| value.as_f64().ok_or("fio's report lacks a number");
-        let iops = number(&job["read"]["iops"])?;
-        let wall_ns = reads as f64 / iops * 1e9;
-        // Percent of the run, over the user's and the kernel's side.
-        let cpu_share = (number(&job["usr_cpu"])? + number(&job["sys_cpu"])?) / 100.0;
-        clock.add(wall_ns as u64, (wall_ns * cpu_share) as u64);
-        clock.note(Metric::DeviceOpsPerS, iops);
-        Ok(job["read"]["total_ios"].as_u64().unwrap_or(0))
-    }
-
-    fn run(&self, reads: usize, depth: usize) -> Result<Value> {
-        let output = Command::new("fio")
-            .args([
-                "--name=read",
-                "--direct=1",
-                "--rw=randread",
-                "--bs=4k",
-                "--randrepeat=0",
-                "--norandommap",
-            ])
-            .arg(format!("--ioengine={}", self.engine))
-            .arg(format!("--iodepth={depth}"))
-            .arg(format!("--number_ios={reads}"))
-            .arg("--output-format=json")
-            .arg(format!("--filename={}", self.file.display()))
-            .output()
-            .map_err(|error| format!("it cannot be started ({error}); install the package fio"))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("it failed with {}: {}", self.engine, said.trim()).into());
-        }
-        Ok(serde_json::from_slice(&output.stdout)?)
-    }
 }

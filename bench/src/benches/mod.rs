@@ -4,6 +4,7 @@ use crate::Bench;
 
 mod bits;
 mod device;
+mod frequency;
 mod hash;
 mod ingest;
 mod partition;
@@ -19,6 +20,7 @@ pub const ALL: &[&Bench] = &[
     &bits::BENCH,
     &sketch::BENCH,
     &device::BENCH,
+    &frequency::BENCH,
     &ingest::BENCH,
     &profile::BENCH,
 ];
