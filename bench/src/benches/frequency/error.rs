@@ -22,7 +22,8 @@ const BATCH_KEYS: usize = 1 << 18;
 /// RAM of ours and of the paper's: errors do not depend on it.
 const BUFFER_BYTES: usize = 32 << 20;
 
-/// One workload: `elements` keys, or as many as it has, in sketches of 4-byte cells that the paper would size for them.
+/// One workload: `elements` keys, or as many as it has, in sketches that the paper would size for them with
+/// cells of 4 bytes; `overbank_small` has cells of 8 bits in the same bytes, `overbank_small_4` of 4.
 pub(super) fn table(run: &mut Run<'_>, law: Law, elements: u64) -> Result<()> {
     let elements = if law == Law::Trace { elements.min(TRACE_KEYS) } else { elements };
     let stream = Stream::open(law, elements, &run.scratch()?.join(TRACE_FILE))?;
@@ -42,13 +43,15 @@ pub(super) fn table(run: &mut Run<'_>, law: Law, elements: u64) -> Result<()> {
     }
     let mut classic = Classic::open(&file("classic"), Cell::Four, Readahead::Default)?;
     let mut paper = Paper::open_cached(&file("paper"), Cell::Four, BUFFER_BYTES)?;
-    let plain = ours::options(bytes, Cell::Four.bytes() as u32);
+    let [plain, small, smallest] = [Cell::Four.bits(), 8, 4].map(|bits| ours::options(bytes, bits));
     let conservative = plain.clone().conservative(true);
     for (engine, estimates) in [
         ("classic", estimates_of_rival(&mut classic, &stream, &truth)?),
         ("paper", estimates_of_rival(&mut paper, &stream, &truth)?),
         ("overbank", estimates_of_ours(plain, &stream, &truth)?),
         ("overbank_conserve", estimates_of_ours(conservative, &stream, &truth)?),
+        ("overbank_small", estimates_of_ours(small, &stream, &truth)?),
+        ("overbank_small_4", estimates_of_ours(smallest, &stream, &truth)?),
     ] {
         let (average, most) = truth.errors(engine, &estimates)?;
         for (metric, value) in [(Metric::OverestimateAvg, average), (Metric::OverestimateMax, most as f64)] {

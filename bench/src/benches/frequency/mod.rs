@@ -43,6 +43,8 @@ pub(super) const BENCH: Bench = Bench {
         "overbank",
         "overbank_2",
         "overbank_conserve",
+        "overbank_small",
+        "overbank_small_4",
         "paper",
         "classic",
         "classic_readahead",

@@ -31,7 +31,7 @@ impl Ours {
     pub(super) fn create(folder: &Path, shape: Shape, writers: usize) -> Result<Self> {
         let buffer_bytes = shape.buffer_bytes();
         let store = Store::create(folder, store_options(buffer_bytes))?;
-        let options = options(shape.sketch_bytes, shape.cell.bytes() as u32);
+        let options = options(shape.sketch_bytes, shape.cell.bits());
         let options = options.memory_bytes(buffer_bytes).writers(writers);
         let sketch = Frequency::create(&store, NAME, options)?;
         Ok(Self { store, sketch })
@@ -61,8 +61,8 @@ fn store_options(buffer_bytes: usize) -> StoreOptions {
 }
 
 /// The options of a sketch in this many bytes of flash.
-pub(super) fn options(sketch_bytes: u64, cell_bytes: u32) -> FrequencyOptions {
-    FrequencyOptions::new().bytes(sketch_bytes, DEPTH as u32).cell_bytes(cell_bytes)
+pub(super) fn options(sketch_bytes: u64, cell_bits: u32) -> FrequencyOptions {
+    FrequencyOptions::new().bytes(sketch_bytes, DEPTH as u32).cell_bits(cell_bits)
 }
 
 /// One sample: inserts the stream from `writers` threads. The digest is that of the witnesses' estimates, which depend on

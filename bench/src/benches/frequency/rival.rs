@@ -40,6 +40,10 @@ impl Cell {
         }
     }
 
+    pub(super) const fn bits(self) -> u32 {
+        8 * self.bytes() as u32
+    }
+
     /// Adds 1 to cell `at`, or leaves it at its maximum.
     pub(super) fn add_one(self, cells: &mut [u8], at: usize) {
         match self {
