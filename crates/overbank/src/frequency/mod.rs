@@ -58,6 +58,7 @@ mod pass;
 mod place;
 mod plan;
 mod query;
+mod rounds;
 mod saved;
 mod shared;
 #[cfg(test)]
@@ -326,9 +327,7 @@ impl Frequency {
         let intake = Arc::clone(&self.intake);
         let mut held = intake.hold();
         held.settle();
-        let place = self.shape.place();
-        let entries: Vec<u64> = hashes.iter().map(|&hash| place.entry(hash)).collect();
-        self.view(&held).answer(&entries, each)
+        rounds::answer(&self.view(&held), hashes, self.lanes_max > 1, each)
     }
 
     fn view<'a>(&'a self, held: &'a Held<'_>) -> View<'a> {

@@ -137,6 +137,11 @@ impl Place {
         (page << self.residue_bits | residue) << self.spare_bits
     }
 
+    /// Low bits of every entry that are zero.
+    pub(super) fn spare_bits(self) -> u32 {
+        self.spare_bits
+    }
+
     #[inline]
     pub(super) fn page(self, entry: u64) -> u64 {
         entry >> (self.spare_bits + self.residue_bits)

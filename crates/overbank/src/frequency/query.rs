@@ -1,26 +1,20 @@
 //! Estimates: the page, its pending records and the buffer, put together on a copy. Nothing is written.
 //!
 //! ```text
-//!   keys ─▶ entries, sorted ─▶ rounds of pages ─▶ read pages ─▶ + records of the page in each log ─▶ + buffer ─▶ least
+//!   keys ─▶ in page order, in rounds (rounds.rs) ─▶ read pages ─▶ + records of the page in each log ─▶ + buffers ─▶ least
 //! ```
 //!
 //! 1. An estimate is what the in-RAM sketch of the same layout would say after the same updates: every update made before
 //!    it counts, wherever it waits.
-//! 2. A page that several keys share is read once; pages that lie near each other are read in one request.
+//! 2. Pages and blocks of logs that lie near each other are read in one request.
 
-use super::bounds::Reading;
 use super::flash::{Pages, READ_DEPTH, read_blocks};
 use super::log::Log;
 use super::page::{self, Updates, Weighted};
 use super::place::Shape;
 use crate::Result;
-use crate::batch::Sorter;
 use crate::device::{BLOCK_BYTES, FileRead, ReadRequest};
 use crate::store::Files;
-use std::cell::OnceCell;
-
-/// The least RAM of a round in bytes: enough pages to keep 128 reads in flight for a while.
-pub(super) const ROUND_BYTES: usize = 256 * BLOCK_BYTES;
 
 /// Up to this many blocks are read at once and the logs' kept until the pages are there; more fill the device's queue log by
 /// log.
@@ -44,47 +38,6 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Calls `each(key, what its page says of it)` for every one of `entries`, in any order.
-    pub(super) fn answer(&self, entries: &[u64], each: &mut dyn FnMut(usize, Reading<'_>)) -> Result<()> {
-        let place = self.shape.place();
-        let mut asked: Vec<(u64, u32)> = entries.iter().zip(0..).map(|(&entry, i)| (entry, i)).collect();
-        Sorter::new().sort(&mut asked, &mut Vec::new());
-        let mut blocks = Vec::new();
-        // Estimates have the RAM that a merge has for two groups, for neither runs beside the other.
-        let group_bytes = self.shape.group_bytes();
-        let round_pages = (group_bytes + group_bytes.max(ROUND_BYTES)) / BLOCK_BYTES;
-        let mut rest = &asked[..];
-        while !rest.is_empty() {
-            let mut pages: Vec<u64> = Vec::new();
-            let mut taken = 0;
-            for &(entry, _) in rest {
-                let page = place.page(entry);
-                if pages.last() != Some(&page) {
-                    if pages.len() == round_pages {
-                        break;
-                    }
-                    pages.push(page);
-                }
-                taken += 1;
-            }
-            let (round, after) = rest.split_at(taken);
-            rest = after;
-            blocks.resize(pages.len().max(blocks.len() / BLOCK_BYTES) * BLOCK_BYTES, 0);
-            self.compose(&pages, &mut blocks)?;
-            let (mut at, mut weight) = (usize::MAX, OnceCell::new());
-            for &(entry, i) in round {
-                let page = place.page(entry);
-                if at == usize::MAX || pages[at] != page {
-                    at = at.wrapping_add(1);
-                    weight = OnceCell::new();
-                }
-                let block = &blocks[at * BLOCK_BYTES..][..BLOCK_BYTES];
-                each(i as usize, Reading { shape: self.shape, block, entry, weight: &weight });
-            }
-        }
-        Ok(())
-    }
-
     /// The pages as they would be if everything were applied.
     pub(super) fn compose(&self, pages: &[u64], blocks: &mut [u8]) -> Result<()> {
         let wanted: Vec<Vec<u64>> = self.logs.iter().map(|log| self.blocks_of(log, pages)).collect();

@@ -11,7 +11,7 @@ use super::log::Log;
 use super::memory::Buffer;
 use super::options::{FrequencyOptions, invalid};
 use super::place::Shape;
-use super::query::ROUND_BYTES;
+use super::rounds::ROUNDS_BYTES;
 use super::writer::WRITER_BYTES;
 use super::{Frequency, pass};
 use crate::store::{CommitId, Entry, FileRef, Files, Participant, Prepared, Record, Store, Structure};
@@ -219,8 +219,8 @@ impl Participant for Frequency {
     }
 }
 
-/// RAM of each writer's buffer: what the writers of logs leave, and what passes, merges (two groups) and estimates (a group
-/// and a round) need, of which one happens at a time. The buffers keep their memory: an allocator that gets it back in one
+/// RAM of each writer's buffer: what the writers of logs leave, and what passes, merges (two groups) and estimates (two
+/// rounds) need, of which one happens at a time. The buffers keep their memory: an allocator that gets it back in one
 /// place and hands it out in another holds it twice.
 pub(super) fn buffer_bytes(shape: Shape, memory_bytes: usize, pending: usize, writers: usize) -> usize {
     let rest = pass_bytes(shape, memory_bytes, pending, writers) + writers * WRITER_BYTES;
@@ -233,7 +233,7 @@ fn pass_bytes(shape: Shape, memory_bytes: usize, pending: usize, writers: usize)
 }
 
 fn least_pass_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
-    let others = shape.group_bytes() + shape.group_bytes().max(ROUND_BYTES);
+    let others = (2 * shape.group_bytes()).max(ROUNDS_BYTES);
     others.max(pass::Plan::least_bytes(shape, pending + writers))
 }
 

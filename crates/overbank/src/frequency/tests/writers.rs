@@ -3,6 +3,7 @@
 use super::*;
 use crate::device::memory::MemoryDevice;
 use crate::device::sim::{Fault, FaultKind};
+use crate::device::{Access, Device};
 use crate::frequency::FrequencyWriter;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -132,5 +133,51 @@ fn a_lane_that_finds_the_disk_full_stops_the_pass_and_the_next_one_ends_it() {
         drop((sketch, store));
         let store = Store::open_on(device, store_options()).unwrap();
         compare(&store, &Frequency::open(&store, "f").unwrap(), &model, &hashes);
+    }
+}
+
+#[test]
+fn rounds_read_ahead_answer_what_rounds_read_in_turn_would() {
+    for record_bytes in [4, 8] {
+        let device = Arc::new(MemoryDevice::new());
+        let options = |threads| StoreOptions::new().threads(threads).seed(Seed(7)).manifest_bytes(1 << 20);
+        let store = Store::create_on(device.clone(), options(2)).unwrap();
+        let wide = threaded(1, 3).shape(204 * 1000, 5).record_bytes(record_bytes);
+        let sketch = store.frequency("f", wide).unwrap();
+        // Keys come twice in the batch, and wait in pages, logs and the buffer.
+        let mut hashes = keys(&store, 0..60_000);
+        for turn in 0..3 {
+            held(&sketch).update(&hashes, None).unwrap();
+            match turn {
+                0 => held(&sketch).apply().unwrap(),
+                1 => held(&sketch).flush().unwrap(),
+                _ => {}
+            }
+        }
+        hashes.extend(keys(&store, 50_000..70_000));
+        let ahead = held(&sketch).estimate(&hashes).unwrap();
+        held(&sketch).lanes_max = 1;
+        assert_eq!(held(&sketch).estimate(&hashes).unwrap(), ahead);
+        let one_by_one: Vec<u64> =
+            hashes.iter().step_by(997).map(|&h| held(&sketch).estimate(&[h]).unwrap()[0]).collect();
+        assert!(one_by_one.iter().eq(ahead.iter().step_by(997)));
+        // An unreadable page ends the batch on either path.
+        store.commit(b"").unwrap();
+        drop((sketch, store));
+        let name = device
+            .list()
+            .unwrap()
+            .into_iter()
+            .find(|name| {
+                device.open(name, Access::Read).is_ok_and(|file| file.len_bytes().unwrap() >= 4000 << 10)
+            })
+            .unwrap();
+        let file = device.open(&name, Access::Write).unwrap();
+        file.write(2 << 20, &[0; 4096 * 64]).unwrap();
+        for threads in [0, 2] {
+            let store = Store::open_read_only_on(device.clone(), options(threads)).unwrap();
+            let sketch = Frequency::open(&store, "f").unwrap();
+            assert!(matches!(held(&sketch).estimate(&hashes), Err(Error::Corrupt { .. })));
+        }
     }
 }
