@@ -15,11 +15,11 @@ use std::time::Instant;
 /// Keys that a sketch is built of, a page: so that the chance of a page that holds none is e^-16.
 const BUILT_KEYS_A_PAGE: u64 = 16;
 
-/// Keys of a bulk batch.
-const BULK_KEYS: usize = 1 << 20;
+/// Keys of a bulk batch: a sweep takes as long for the few as for the many.
+const BULK_KEYS: [usize; 2] = [1 << 20, 8 << 20];
 
-/// A bulk batch alone takes 64 MiB for hashes, order and answers; its reads go past the page cache.
-const BULK_RAM_BYTES: u64 = 256 << 20;
+/// What the larger bulk batch takes for hashes, order and answers, with room; its reads go past the page cache.
+const BULK_RAM_BYTES: u64 = 768 << 20;
 
 /// The largest sketch is also asked in batches.
 pub(super) fn contests(run: &mut Run<'_>, shape: Shape, is_largest: bool) -> Result<()> {
@@ -30,7 +30,10 @@ pub(super) fn contests(run: &mut Run<'_>, shape: Shape, is_largest: bool) -> Res
         for &depth in depths {
             batched(run, &sketches, depth)?;
         }
-        bulk(run, &sketches)?;
+        let batches: &[usize] = run.pick([&[10_000], &BULK_KEYS[..1], &BULK_KEYS]);
+        for &batch in batches {
+            bulk(run, &sketches, batch)?;
+        }
     }
     if !run.is_child() {
         std::fs::remove_dir_all(&sketches.folder)?;
@@ -63,9 +66,8 @@ fn batched(run: &mut Run<'_>, sketches: &Sketches, depth: usize) -> Result<()> {
 }
 
 /// So many keys a call that it becomes a sweep.
-fn bulk(run: &mut Run<'_>, sketches: &Sketches) -> Result<()> {
-    let (keys, batch): (usize, usize) =
-        run.pick([(20_000, 10_000), (2 * BULK_KEYS, BULK_KEYS), (4 * BULK_KEYS, BULK_KEYS)]);
+fn bulk(run: &mut Run<'_>, sketches: &Sketches, batch: usize) -> Result<()> {
+    let keys = 2 * batch;
     contest(run, sketches, Case::EstimateBulk, keys, batch)
         .memory_limit(BULK_RAM_BYTES)
         .approximate("overbank", |clock| sketches.ask_ours(clock, keys, batch))
