@@ -18,6 +18,9 @@ const BUILT_KEYS_A_PAGE: u64 = 16;
 /// Keys of a bulk batch: a sweep takes as long for the few as for the many.
 const BULK_KEYS: [usize; 2] = [1 << 20, 8 << 20];
 
+/// Most keys whose hashes are made at a time, outside the clock, unless a batch is larger.
+const PIECE_KEYS: usize = 1 << 18;
+
 /// What the larger bulk batch takes for hashes, order and answers, with room; its reads go past the page cache.
 const BULK_RAM_BYTES: u64 = 768 << 20;
 
@@ -171,7 +174,7 @@ impl Sketches {
         let mut random = Random::new(99);
         let mut digest = 0;
         // Hashes of a bulk batch are made one batch at a time, so that they do not fill the cgroup.
-        let piece_keys = (BULK_KEYS / 4 / batch * batch).max(batch);
+        let piece_keys = (PIECE_KEYS / batch * batch).max(batch);
         for from in (0..keys).step_by(piece_keys) {
             let hashes = random_hashes(&mut random, piece_keys.min(keys - from));
             let answers = clock.time(|| -> Result<u64> {
