@@ -270,6 +270,11 @@ impl Held<'_> {
         self.intake.log_count.store(0, Ordering::Relaxed);
     }
 
+    /// Gives the memory of empty buffers back.
+    pub(super) fn release(&mut self) {
+        self.slots.iter_mut().filter(|slot| slot.buffer.is_empty()).for_each(|slot| slot.buffer.release());
+    }
+
     /// Forgets what waits in the buffers and the logs, for a sketch that is now of `shape`.
     pub(super) fn forget(&mut self, shape: Shape) {
         for slot in &mut self.slots {

@@ -156,6 +156,16 @@ impl Buffer {
         (self.sorted_units, self.sorted_weighted) = (0, 0);
     }
 
+    /// Gives the memory of an empty buffer back.
+    pub(super) fn release(&mut self) {
+        (self.words, self.scratch) = (Vec::new(), Vec::new());
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_released(&self) -> bool {
+        self.words.capacity() + self.scratch.capacity() == 0
+    }
+
     /// Takes the memory, if it has none yet.
     fn occupy(&mut self) {
         if self.words.is_empty() {

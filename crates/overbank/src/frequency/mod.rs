@@ -29,7 +29,8 @@
 //! | `estimate` of `q` keys | a sort of `q` | at most one of each page | 0 |
 //! | `commit` | a sort | 0; a pass where more than `P` chunks would be pending | the buffer's log; 12 bytes a group after a pass |
 //!
-//! RAM: `memory_bytes`, 12 bytes a group, 4 bytes a block of log. Flash: the sketch once or, between a pass and the
+//! RAM: `memory_bytes`; beside it 12 bytes a group, 4 bytes a block of log, and 16 or 32 bytes a key of one call's batch
+//! of estimates. Flash: the sketch once or, between a pass and the
 //! commit behind it, up to twice; and the logs.
 //!
 //! Source: Goswami, Medjedovic, Mekic, Pandey, "Buffered count-min sketch on SSD: theory and experiments" (ESA 2018).
@@ -124,7 +125,8 @@ pub struct Frequency {
     memory_bytes: usize,
     /// RAM of a pass, for all its lanes.
     pass_bytes: usize,
-    _reservation: Reservation,
+    /// Of its own, or of the window that it is a pane of.
+    _reservation: Arc<Reservation>,
 }
 
 impl Frequency {
@@ -235,6 +237,13 @@ impl Frequency {
         self.hear(&mut held);
         held.drain()?;
         self.pass(&mut held)
+    }
+
+    /// Moves everything to the pages and gives the buffers' memory back, until the next update.
+    fn rest(&mut self) -> Result<()> {
+        self.apply()?;
+        self.intake.hold().release();
+        Ok(())
     }
 
     /// The sum of all weights.

@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | update | as one sketch | as one sketch |
 //! | estimate | as one sketch, for each pane | 0 |
-//! | advance | 0 | 0; the next commit gives the oldest pane's space back |
+//! | advance | a pass over the newest | the same; the next commit gives the oldest pane's space back |
 
 use super::options::invalid;
 use super::{Frequency, FrequencyOptions};
@@ -42,14 +42,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub struct FrequencyPanes {
     /// Oldest first.
-    panes: Vec<Arc<Mutex<Frequency>>>,
+    pub(super) panes: Vec<Arc<Mutex<Frequency>>>,
 }
 
 impl FrequencyPanes {
-    /// The window of this name with `panes` panes, which take `options.memory_bytes` together: the stored one, or a new one.
+    /// The window of this name with `panes` panes: the stored one, or a new one. Its RAM is `options.memory_bytes` and 12
+    /// bytes a group of each pane: only the newest has a buffer, and passes and estimates take one pane at a time.
     ///
     /// # Errors
-    /// `InvalidOption` for no pane or more than 1024; as [`Store::frequency`] for each pane.
+    /// `InvalidOption` for no pane or more than 1024; `BudgetExceeded`; as [`Store::frequency`] for each pane.
     pub fn open_or_create(
         store: &Store,
         name: &str,
@@ -59,9 +60,11 @@ impl FrequencyPanes {
         if panes == 0 || panes > 1024 {
             return invalid("panes", panes, "choose 1 to 1024");
         }
-        let memory_bytes = options.memory_bytes / panes;
-        let options = options.memory_bytes(memory_bytes);
-        let pane = |i| store.frequency(&format!("{name}/{i}"), options.clone());
+        let memory_bytes = options.memory_bytes;
+        let memory = store.budget().reserve(&format!("window {name:?}"), memory_bytes, memory_bytes)?;
+        let memory = Some(Arc::new(memory));
+        let pane =
+            |i| Frequency::open_or_create(store, &format!("{name}/{i}"), options.clone(), memory.clone());
         let panes = (0..panes).map(pane).collect::<Result<Vec<_>>>()?;
         let mut ring = Self { panes };
         // A stable sort: panes that were never advanced keep their order.
@@ -114,12 +117,20 @@ impl FrequencyPanes {
         Ok(sums)
     }
 
-    /// Moves the window on by one pane: what the oldest counted is forgotten.
+    /// Moves the window on by one pane: what the oldest counted is forgotten. What waits in the newest is applied, for it
+    /// takes no more.
     ///
     /// # Errors
-    /// `ReadOnly`.
+    /// `ReadOnly`, `Full` and other errors of writing; the window then stands where it stood.
     pub fn advance(&mut self) -> Result<()> {
-        let newest = self.panes.last().map_or(0, |pane| held(pane).epoch);
+        let newest = match self.panes.last() {
+            Some(newest) => {
+                let mut newest = held(newest);
+                newest.rest()?;
+                newest.epoch
+            }
+            None => 0,
+        };
         if let Some(oldest) = self.panes.first() {
             let mut oldest = held(oldest);
             oldest.clear()?;

@@ -14,7 +14,9 @@ use super::place::Shape;
 use super::rounds::ROUNDS_BYTES;
 use super::writer::WRITER_BYTES;
 use super::{Frequency, pass};
-use crate::store::{CommitId, Entry, FileRef, Files, Participant, Prepared, Record, Store, Structure};
+use crate::store::{
+    CommitId, Entry, FileRef, Files, Participant, Prepared, Record, Reservation, Store, Structure,
+};
 use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -31,17 +33,12 @@ impl Store {
     /// # Errors
     /// As [`Frequency::open`] and [`Frequency::create`]; `Incompatible` if the stored one has another shape.
     pub fn frequency(&self, name: &str, options: FrequencyOptions) -> Result<Arc<Mutex<Frequency>>> {
-        let Some(entry) = self.record(name) else {
-            return Frequency::create(self, name, options);
-        };
-        let (expected, found) = (options.to_shape()?, decode(name, &entry)?.shape);
-        if expected != found {
-            let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
-            return Err(Error::Incompatible { what: "the shape", expected, found });
-        }
-        Frequency::open_for(self, name, options.writers)
+        Frequency::open_or_create(self, name, options, None)
     }
 }
+
+/// RAM that several sketches use in turn, where they have none of their own.
+pub(super) type Shared = Option<Arc<Reservation>>;
 
 impl Frequency {
     /// A new, empty sketch that takes part in the store's commits. Its RAM comes from the store's budget.
@@ -49,6 +46,33 @@ impl Frequency {
     /// # Errors
     /// `InvalidOption`, `BudgetExceeded`, `AlreadyExists`, `ReadOnly`.
     pub fn create(store: &Store, name: &str, options: FrequencyOptions) -> Result<Arc<Mutex<Self>>> {
+        Self::create_with(store, name, options, None)
+    }
+
+    /// As [`Store::frequency`].
+    pub(super) fn open_or_create(
+        store: &Store,
+        name: &str,
+        options: FrequencyOptions,
+        memory: Shared,
+    ) -> Result<Arc<Mutex<Self>>> {
+        let Some(entry) = store.record(name) else {
+            return Self::create_with(store, name, options, memory);
+        };
+        let (expected, found) = (options.to_shape()?, decode(name, &entry)?.shape);
+        if expected != found {
+            let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
+            return Err(Error::Incompatible { what: "the shape", expected, found });
+        }
+        Self::open_with(store, name, options.writers, memory)
+    }
+
+    fn create_with(
+        store: &Store,
+        name: &str,
+        options: FrequencyOptions,
+        memory: Shared,
+    ) -> Result<Arc<Mutex<Self>>> {
         if store.record(name).is_some() {
             return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
         }
@@ -67,7 +91,8 @@ impl Frequency {
             memory_bytes: options.memory_bytes as u64,
             logs: Vec::new(),
         };
-        let mut sketch = Self::assemble(store, name, empty, Pages::new(shape), Vec::new(), options.writers)?;
+        let none = (Pages::new(shape), Vec::new());
+        let mut sketch = Self::assemble(store, name, empty, none, (options.writers, memory))?;
         sketch.is_changed = true;
         sketch.is_table_changed = true;
         sketch.attach(store, name)
@@ -82,6 +107,10 @@ impl Frequency {
     }
 
     fn open_for(store: &Store, name: &str, writers: usize) -> Result<Arc<Mutex<Self>>> {
+        Self::open_with(store, name, writers, None)
+    }
+
+    fn open_with(store: &Store, name: &str, writers: usize, memory: Shared) -> Result<Arc<Mutex<Self>>> {
         let entry = store
             .record(name)
             .ok_or_else(|| Error::NotFound { what: "frequency sketch", name: name.to_owned() })?;
@@ -104,7 +133,7 @@ impl Frequency {
         let logs = logs
             .map(|(&(sequence, blocks), file)| Log::open(files, state.shape, *file, sequence, blocks))
             .collect::<Result<_>>()?;
-        let mut sketch = Self::assemble(store, name, state, pages, logs, writers)?;
+        let mut sketch = Self::assemble(store, name, state, (pages, logs), (writers, memory))?;
         sketch.table = Some(stored[0]);
         sketch.attach(store, name)
     }
@@ -113,9 +142,8 @@ impl Frequency {
         store: &Store,
         name: &str,
         state: State,
-        pages: Pages,
-        logs: Vec<Log>,
-        writers: usize,
+        (pages, logs): (Pages, Vec<Log>),
+        (writers, memory): (usize, Shared),
     ) -> Result<Self> {
         let shape = state.shape;
         let pending = state.pending as usize;
@@ -127,7 +155,10 @@ impl Frequency {
             return invalid("memory_bytes", wanted_bytes, &why);
         }
         let what = format!("frequency sketch {name:?}");
-        let reservation = store.budget().reserve(&what, wanted_bytes, least_bytes)?;
+        let reservation = match memory {
+            Some(shared) => shared,
+            None => Arc::new(store.budget().reserve(&what, wanted_bytes, least_bytes)?),
+        };
         let buffer_bytes = buffer_bytes(shape, reservation.bytes(), most_logs, writers);
         let threads = store.workers().threads();
         let intake = Intake::new(

@@ -6,7 +6,7 @@ use crate::frequency::FrequencyPanes;
 const PANES: usize = 3;
 
 fn window(store: &Store, cell_bits: u32) -> FrequencyPanes {
-    let options = small().cell_bits(cell_bits).memory_bytes(PANES * 2_700_000);
+    let options = small().cell_bits(cell_bits).memory_bytes(2_700_000);
     FrequencyPanes::open_or_create(store, "w", PANES, options).unwrap()
 }
 
@@ -57,4 +57,23 @@ fn slide(cell_bits: u32) {
         assert!(bounds.iter().zip(&expected).all(|(b, &count)| b.lower <= count && count <= b.upper));
     }
     assert_eq!((panes.panes(), committed.len()), (PANES, PANES));
+}
+
+#[test]
+fn a_window_of_many_panes_takes_the_memory_of_one() {
+    let store = Store::in_memory(store_options().memory_bytes(4 << 20)).unwrap();
+    let options = small().memory_bytes(3 << 20);
+    let mut day = FrequencyPanes::open_or_create(&store, "day", 24, options.clone()).unwrap();
+    let hashes = keys(&store, 0..3000);
+    for hour in 1..30 {
+        day.update(&hashes, None).unwrap();
+        let estimates = day.estimate(&hashes[..50]).unwrap();
+        assert!(estimates.iter().all(|&count| count >= hour.min(24)));
+        day.advance().unwrap();
+        let occupied =
+            day.panes.iter().filter(|pane| !held(pane).intake.slot(0).buffer.is_released()).count();
+        assert_eq!(occupied, 0);
+    }
+    let another = FrequencyPanes::open_or_create(&store, "another", 2, options);
+    assert!(matches!(another, Err(Error::BudgetExceeded { .. })));
 }
