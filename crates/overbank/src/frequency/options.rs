@@ -44,6 +44,9 @@ impl Default for FrequencyOptions {
 }
 
 impl FrequencyOptions {
+    /// RAM that each pending chunk needs for its reader.
+    pub const PENDING_CHUNK_BYTES: usize = super::log::Log::cursor_bytes();
+
     /// `epsilon = 1e-6`, `delta = 0.01`, cells of 4 bytes, records of 4 bytes, up to 16 pending chunks a group, 32 MiB of
     /// RAM.
     pub fn new() -> Self {
@@ -125,6 +128,11 @@ impl FrequencyOptions {
     pub fn pending(mut self, chunks: usize) -> Self {
         self.pending = chunks;
         self
+    }
+
+    /// What [`FrequencyOptions::pending`] was set to.
+    pub fn pending_chunks(&self) -> usize {
+        self.pending
     }
 
     /// RAM for the buffer of updates, one group, and the readers of pending chunks; taken from the store's budget.

@@ -140,10 +140,11 @@ impl Frequency {
     fn attach(self, store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
         let is_read_only = self.read_only.is_some();
         let shared = Arc::new(Mutex::new(self));
-        if !is_read_only {
-            store.attach(name, Arc::clone(&shared) as Arc<Mutex<dyn Participant>>)?;
+        match store.attach(name, Arc::clone(&shared) as Arc<Mutex<dyn Participant>>) {
+            // Any number of readers may ask; one of them is enough to vouch for the blocks.
+            Err(Error::AlreadyExists { .. }) if is_read_only => Ok(shared),
+            attached => attached.map(|()| shared),
         }
-        Ok(shared)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A profile in a store: what a commit writes, and how it comes back.
 
+use super::flash::Flash;
 use super::format::{self, Inline};
 use super::{Plan, Profile, SHARDS};
 use crate::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
@@ -19,7 +20,9 @@ impl Profile {
     /// # Errors
     /// [`Error::AlreadyExists`] if the store has a profile attached; [`Error::BudgetExceeded`].
     pub fn attach(mut self, store: &Store) -> Result<Arc<Mutex<Self>>> {
-        let wanted_bytes = usize::try_from(self.plan.memory_bytes).unwrap_or(usize::MAX);
+        let plan_bytes = usize::try_from(self.plan.memory_bytes).unwrap_or(usize::MAX);
+        // The sketch on flash has taken its part itself.
+        let wanted_bytes = plan_bytes - self.plan.flash_memory_bytes;
         self.reservation =
             Some(store.budget().reserve("the profile", wanted_bytes, self.allocated_bytes())?);
         let shared = Arc::new(Mutex::new(self));
@@ -35,7 +38,7 @@ impl Profile {
     /// The profile of `store` at its last commit.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`]; [`Error::Incompatible`] if a
+    /// As [`Frequency::open`](crate::frequency::Frequency::open); [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`]; [`Error::Incompatible`] if a
     /// sketch was made under another seed than the store's.
     pub fn load(store: &Store) -> Result<Self> {
         let entry = store
@@ -57,13 +60,16 @@ impl Profile {
         let inline = Inline::from_bytes(&entry.record.state)?;
         let files = store.files();
         let heavy = files.read_blob_with(&heavy, read_parts)?;
+        let flash = Flash::open(store)?;
+        let plan = if flash.is_some() { Plan::with_flash } else { Plan::for_memory };
         let profile = Self {
-            plan: Plan::for_memory(inline.memory_bytes)?,
+            plan: plan(inline.memory_bytes)?,
             totals: inline.totals,
             distinct: HyperLogLog::from_bytes(&files.read_blob(&distinct)?)?,
             counts: files.read_blob_with(&counts, CountMin::read_from)?,
             heavy,
             values: DdSketch::from_bytes(&files.read_blob(&values)?)?,
+            flash,
             prepared: None,
             committed: Some(inline.totals),
             reservation: None,
@@ -106,6 +112,9 @@ impl Participant for Profile {
     fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
         if self.committed == Some(self.totals) {
             return Ok(Prepared::Unchanged);
+        }
+        if let Some(flash) = &self.flash {
+            flash.check()?;
         }
         let inline = Inline { totals: self.totals, memory_bytes: self.plan.memory_bytes };
         // The large sketches are streamed, so that no second copy of them is in memory.
