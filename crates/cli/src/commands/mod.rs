@@ -1,12 +1,18 @@
 //! One file a command.
 
 pub(crate) mod completions;
+pub(crate) mod count;
 pub(crate) mod distinct;
 pub(crate) mod estimate;
 pub(crate) mod info;
+mod input;
 pub(crate) mod man;
+pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod quantile;
+mod session;
+mod sketch;
+mod stream;
 pub(crate) mod top;
 pub(crate) mod verify;
 

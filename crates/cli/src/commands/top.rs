@@ -9,7 +9,7 @@ use serde_json::json;
 
 pub(crate) fn run(arguments: &TopArguments) -> CommandResult {
     let profile = Profile::load(&super::open_to_read(&arguments.store)?)?;
-    let report = profile.report(arguments.top, &[]);
+    let report = profile.report(arguments.top, &[])?;
     if arguments.json {
         print_json(&json!({
             "weight": report.weight,

@@ -12,6 +12,7 @@
 //! 3. Once the sketch has refused an update the profile answers and commits no more: its counts would be too low.
 
 use super::Profile;
+use crate::device::BLOCK_BYTES;
 use crate::frequency::{Frequency, FrequencyOptions, FrequencyWriter};
 use crate::sketch::CountBounds;
 use crate::sketch::count_min::Layout;
@@ -49,6 +50,39 @@ pub struct FlashReport {
     pub saturated: bool,
 }
 
+impl FlashReport {
+    /// What a sketch is like now.
+    pub fn of(sketch: &Frequency) -> Self {
+        Self {
+            layout: *sketch.layout(),
+            weight: sketch.total_weight(),
+            theorem_1_error: if sketch.total_weight() == 0 { 0.0 } else { sketch.theorem_1_error(1.0) },
+            pending_chunks: sketch.pending_chunks(),
+            saturated: sketch.saturated(),
+        }
+    }
+
+    /// Bytes of the sketch once all its pages are written: a block each.
+    pub fn bytes(&self) -> u64 {
+        self.layout.pages() * BLOCK_BYTES as u64
+    }
+
+    /// The error as a share of the weight, `e / width`.
+    pub fn epsilon(&self) -> f64 {
+        std::f64::consts::E / self.layout.width() as f64
+    }
+
+    /// The probability of a greater error, `e^-depth`.
+    pub fn delta(&self) -> f64 {
+        (-f64::from(self.layout.depth())).exp()
+    }
+
+    /// The probability with which Theorem 1's error may be exceeded.
+    pub fn theorem_1_failure(&self) -> f64 {
+        (self.delta() + 1.0 / self.layout.pages() as f64).min(1.0)
+    }
+}
+
 impl Profile {
     /// Gives an empty profile, whose plan leaves room for it, a sketch on flash of the size of `options`; RAM and groups are
     /// the plan's. To be called before [`Profile::attach`], with the same store.
@@ -75,15 +109,7 @@ impl Profile {
     pub fn flash(&self) -> Result<Option<FlashReport>> {
         let Some(flash) = &self.flash else { return Ok(None) };
         flash.check()?;
-        let sketch = flash.sketch();
-        let theorem_1_error = if sketch.total_weight() == 0 { 0.0 } else { sketch.theorem_1_error(1.0) };
-        Ok(Some(FlashReport {
-            layout: *sketch.layout(),
-            weight: sketch.total_weight(),
-            theorem_1_error,
-            pending_chunks: sketch.pending_chunks(),
-            saturated: sketch.saturated(),
-        }))
+        Ok(Some(FlashReport::of(&flash.sketch())))
     }
 }
 

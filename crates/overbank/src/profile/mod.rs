@@ -167,6 +167,11 @@ impl Profile {
         self.totals.rows
     }
 
+    /// The sum of the weights of the rows counted so far.
+    pub fn weight(&self) -> u64 {
+        self.totals.weight
+    }
+
     /// What the quantiles are of.
     pub fn measure(&self) -> Measure {
         self.totals.measure

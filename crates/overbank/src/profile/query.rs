@@ -1,6 +1,6 @@
 //! How often keys came: the heavy keys' slots, the pages in RAM and the sketch on flash, put together.
 //!
-//! 1. Upper bounds are certain, and the least that any of the three allows.
+//! 1. Upper bounds are certain, and the least that any of the three allows; none is above the total weight.
 //! 2. The lower bound of a heavy key is what its slot has held, which is certain. That of any other key fails for at most
 //!    1 in 20: it is taken from one sketch alone, the widest, for two of them would fail twice as often.
 
@@ -133,7 +133,8 @@ impl Profile {
         let pages = self.counts.bounds(hash, CONFIDENCE);
         let widest = flash.unwrap_or(&pages);
         let held = heavy.lower;
-        let upper = pages.upper.min(widest.upper).saturating_add(held).min(heavy.upper);
+        let upper =
+            pages.upper.min(widest.upper).saturating_add(held).min(heavy.upper).min(self.totals.weight);
         let lower = if held > 0 { held } else { widest.lower.min(upper) };
         CountBounds { lower, estimate: upper, upper }
     }

@@ -1,0 +1,45 @@
+//! The sketch on flash that the options of a command ask for.
+
+use crate::arguments::SketchArguments;
+use crate::failure::Failure;
+use overbank::frequency::FrequencyOptions;
+use overbank::profile::Plan;
+
+/// A sketch so many times as large as the memory, unless its size or error is given: what flash costs less than RAM.
+const FLASH_TIMES: u64 = 8;
+/// Logs that may wait, unless told otherwise.
+const PENDING: usize = 16;
+/// The share of keys that may be off by more, unless told otherwise.
+const DELTA: f64 = 0.01;
+
+/// What the arguments ask for, in a budget so planned.
+pub(super) fn options(arguments: &SketchArguments, plan: &Plan) -> Result<FrequencyOptions, Failure> {
+    let options = match (arguments.epsilon, arguments.flash) {
+        (Some(epsilon), _) => FrequencyOptions::new().error(epsilon, arguments.delta),
+        (None, Some(0)) => {
+            return Err(Failure::Usage(
+                "--flash cannot be 0: the counts are kept there; give the sketch a size, or use profile without --flash"
+                    .to_owned(),
+            ));
+        }
+        (None, given) => {
+            sized(given.unwrap_or(FLASH_TIMES.saturating_mul(plan.memory_bytes)), arguments.delta)?
+        }
+    };
+    Ok(options.pending(arguments.pending.unwrap_or_else(|| pending(plan))))
+}
+
+/// A sketch of `bytes`.
+pub(super) fn of_bytes(bytes: u64, plan: &Plan) -> Result<FrequencyOptions, Failure> {
+    Ok(sized(bytes, DELTA)?.pending(pending(plan)))
+}
+
+fn sized(bytes: u64, delta: f64) -> Result<FrequencyOptions, Failure> {
+    // Any epsilon will do to learn how many rows delta needs.
+    let depth = FrequencyOptions::new().error(0.5, delta).layout()?.depth();
+    Ok(FrequencyOptions::new().bytes(bytes, depth))
+}
+
+fn pending(plan: &Plan) -> usize {
+    PENDING.min(plan.pending_max())
+}
