@@ -100,7 +100,7 @@ pub(crate) struct CountArguments {
 /// The size of a sketch on flash, and what it costs to run.
 #[derive(Args, Debug)]
 pub(crate) struct SketchArguments {
-    /// The error of an estimate as a share of the total weight, such as 1e-8 [default: what --flash allows]
+    /// The error of an estimate as a share of the total weight, such as 1e-8 [default: the size decides]
     #[arg(long, value_name = "SHARE", conflicts_with = "flash")]
     pub(crate) epsilon: Option<f64>,
 

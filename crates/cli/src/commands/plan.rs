@@ -27,10 +27,7 @@ pub(crate) fn run(arguments: &PlanArguments) -> CommandResult {
 fn as_page(rows: u64, plan: &Plan, cost: &FrequencyPlan) -> Page {
     let (layout, n) = (&cost.layout, rows as f64);
     let mut page = Page::new();
-    page.heading(
-        &format!("Counting {} rows", units::count(rows)),
-        "each with a key of its own, the worst case",
-    );
+    page.heading(&format!("Counting {} rows", units::count(rows)), "if every key comes once");
     page.heading("Error of an estimate", "heavy keys are counted in RAM, nearly without");
     page.fact("on average", &units::small(layout.average_error(n)), "");
     let most = layout.theorem_1_error(n, 1.0).floor();

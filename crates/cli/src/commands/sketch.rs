@@ -2,11 +2,14 @@
 
 use crate::arguments::SketchArguments;
 use crate::failure::Failure;
+use crate::units;
 use overbank::frequency::FrequencyOptions;
 use overbank::profile::Plan;
 
 /// A sketch so many times as large as the memory, unless its size or error is given: what flash costs less than RAM.
 const FLASH_TIMES: u64 = 8;
+/// A smaller sketch is none that RAM could not hold.
+const FLASH_BYTES_MIN: u64 = 1 << 20;
 /// Logs that may wait, unless told otherwise.
 const PENDING: usize = 16;
 /// The share of keys that may be off by more, unless told otherwise.
@@ -35,6 +38,13 @@ pub(super) fn of_bytes(bytes: u64, plan: &Plan) -> Result<FrequencyOptions, Fail
 }
 
 fn sized(bytes: u64, delta: f64) -> Result<FrequencyOptions, Failure> {
+    if bytes < FLASH_BYTES_MIN {
+        return Err(Failure::Usage(format!(
+            "--flash cannot be {}: it must be more than RAM holds to be of use; give at least {}",
+            units::bytes(bytes),
+            units::bytes(FLASH_BYTES_MIN)
+        )));
+    }
     // Any epsilon will do to learn how many rows delta needs.
     let depth = FrequencyOptions::new().error(0.5, delta).layout()?.depth();
     Ok(FrequencyOptions::new().bytes(bytes, depth))
