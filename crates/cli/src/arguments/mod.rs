@@ -68,8 +68,9 @@ pub(crate) struct ProfileArguments {
     #[arg(short, long, value_name = "FIELD")]
     pub(crate) value: Option<String>,
 
-    /// Also count on flash, in a sketch of this size in the store: estimates of keys that are not heavy come nearer to the
-    /// truth, in proportion to its size; the disk needs up to twice as much
+    /// The size of the sketch in the store that counts keys that are not heavy: their estimates come nearer to the truth in
+    /// proportion to it; the disk needs up to twice as much once the stream outgrows RAM; 0 for none [default: 8 times the
+    /// memory if that is 16 MiB or more]
     #[arg(long, value_name = "SIZE", requires = "store", value_parser = crate::units::parse_bytes)]
     pub(crate) flash: Option<u64>,
 }

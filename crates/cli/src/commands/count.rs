@@ -5,7 +5,7 @@
 //! there to be asked later.
 
 use super::sketch;
-use super::stream::{self, Flash, Job};
+use super::stream::{self, Demand, Flash, Job};
 use crate::arguments::CountArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::print_json;
@@ -23,7 +23,8 @@ pub(crate) fn run(arguments: &CountArguments) -> CommandResult {
     let plan = stream::plan(stream.memory, true)?;
     let options = sketch::options(&arguments.sketch, &plan)?.conservative(arguments.conservative);
     let is_size_given = arguments.sketch.epsilon.is_some() || arguments.sketch.flash.is_some();
-    let flash = Some(Flash { options, is_size_given });
+    let demand = if is_size_given { Demand::SameSize } else { Demand::Some };
+    let flash = Some(Flash { options, demand });
     let pass = stream::run(&Job { arguments: stream, value: None, flash })?;
     let profile = pass.profile();
     let report = profile.report(stream.top, &[])?;

@@ -1,6 +1,6 @@
 //! The store of a pass: made anew, or taken up again if the arguments allow it.
 
-use super::stream::{Flash, Job};
+use super::stream::{Demand, Flash, Job};
 use crate::failure::Failure;
 use crate::run_state::RunState;
 use crate::units;
@@ -98,6 +98,9 @@ impl Session {
 
 /// Refuses a store that has no sketch on flash, or one of another size than was asked for.
 fn same_sketch(profile: &Profile, wanted: &Flash, directory: &str) -> Result<(), Failure> {
+    if wanted.demand == Demand::Nothing {
+        return Ok(());
+    }
     let Some(stored) = profile.flash()? else {
         return Err(Failure::Usage(format!(
             "{directory} was made without a sketch on flash, and counts from before cannot be added; \
@@ -105,7 +108,7 @@ fn same_sketch(profile: &Profile, wanted: &Flash, directory: &str) -> Result<(),
         )));
     };
     let (had, asked) = (stored.layout, wanted.options.layout()?);
-    if wanted.is_size_given && had != asked {
+    if wanted.demand == Demand::SameSize && had != asked {
         return Err(Failure::Usage(format!(
             "{directory} was made with a sketch of {} columns and {} rows, not {} and {}; leave its size away, or give \
              another directory",

@@ -25,19 +25,18 @@ pub(super) fn options(arguments: &SketchArguments, plan: &Plan) -> Result<Freque
                     .to_owned(),
             ));
         }
-        (None, given) => {
-            sized(given.unwrap_or(FLASH_TIMES.saturating_mul(plan.memory_bytes)), arguments.delta)?
-        }
+        (None, bytes) => sized(bytes, arguments.delta, plan)?,
     };
     Ok(options.pending(arguments.pending.unwrap_or_else(|| pending(plan))))
 }
 
-/// A sketch of `bytes`.
-pub(super) fn of_bytes(bytes: u64, plan: &Plan) -> Result<FrequencyOptions, Failure> {
-    Ok(sized(bytes, DELTA)?.pending(pending(plan)))
+/// A sketch of `bytes`, or of the usual size.
+pub(super) fn of_bytes(bytes: Option<u64>, plan: &Plan) -> Result<FrequencyOptions, Failure> {
+    Ok(sized(bytes, DELTA, plan)?.pending(pending(plan)))
 }
 
-fn sized(bytes: u64, delta: f64) -> Result<FrequencyOptions, Failure> {
+fn sized(bytes: Option<u64>, delta: f64, plan: &Plan) -> Result<FrequencyOptions, Failure> {
+    let bytes = bytes.unwrap_or(FLASH_TIMES.saturating_mul(plan.memory_bytes));
     if bytes < FLASH_BYTES_MIN {
         return Err(Failure::Usage(format!(
             "--flash cannot be {}: it must be more than RAM holds to be of use; give at least {}",

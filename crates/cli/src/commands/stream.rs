@@ -23,15 +23,27 @@ pub(super) struct Job<'a> {
     pub(super) arguments: &'a StreamArguments,
     /// The field whose quantiles are wanted.
     pub(super) value: Option<&'a String>,
-    /// The sketch on flash that a new store gets, and whether its size was asked for.
+    /// The sketch on flash.
     pub(super) flash: Option<Flash>,
 }
 
 /// The sketch on flash of a job.
 pub(super) struct Flash {
+    /// What a new store gets.
     pub(super) options: FrequencyOptions,
-    /// Whether a store with a sketch of another size is to be refused.
-    pub(super) is_size_given: bool,
+    /// What a store that is taken up again must have.
+    pub(super) demand: Demand,
+}
+
+/// What is asked of the sketch of a store that is taken up again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// Any, or none.
+    Nothing,
+    /// That there is one.
+    Some,
+    /// That there is one of the job's size.
+    SameSize,
 }
 
 /// A pass that came to the end of its stream.

@@ -29,7 +29,7 @@ impl Counts {
                 page.fact(
                     "counts are off by",
                     &units::small(self.error.average),
-                    "on average; --flash lowers it",
+                    "on average; a --store with --flash helps",
                 );
             }
             return;

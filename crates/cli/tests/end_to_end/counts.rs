@@ -189,6 +189,24 @@ fn a_profile_without_flash_says_when_it_would_help() {
     assert!(text.contains("counts are off by") && text.contains("--flash"), "{text}");
     let text = overbank("profile --memory 64MiB").with(&input).run().text();
     assert!(!text.contains("--flash"), "{text}");
+    // With a store it helps by itself, unless it may not.
+    let on = |options: &str, name: &str| {
+        overbank(&format!("profile --json --memory 16MiB {options} --store"))
+            .with(place.path().join(name))
+            .with(&input)
+            .run()
+            .json()
+    };
+    let kept = on("", "kept");
+    assert_eq!(number(&kept["counts"]["flash"]["bytes"]), 128 << 20);
+    assert!(kept["counts"]["error_average"].as_f64().unwrap() < 0.01);
+    assert_eq!(on("--flash 0", "plain")["counts"]["flash"], Value::Null);
+    let small = overbank("profile --json --memory 8MiB --store")
+        .with(place.path().join("small"))
+        .with(&input)
+        .run()
+        .json();
+    assert_eq!(small["counts"]["flash"], Value::Null);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn distinct_keys(place: &Path) -> PathBuf {
 }
 
 fn options(memory: &str) -> String {
-    format!("profile --json --threads 2 --commit-every 0 --memory {memory} --store")
+    format!("profile --json --threads 2 --commit-every 0 --flash 0 --memory {memory} --store")
 }
 
 /// Counts on flash, and commits often enough for several logs, seldom enough for a disk that syncs slowly.

@@ -274,7 +274,7 @@ fn a_store_that_holds_a_stream_is_not_overwritten() {
 fn a_store_without_counts_on_flash_or_with_others_is_not_added_to() {
     let place = tempfile::tempdir().unwrap();
     let plain = place.path().join("plain");
-    overbank("profile --json --memory 16MiB --store").with(&plain).fed("a\n").run().json();
+    overbank("profile --json --memory 16MiB --flash 0 --store").with(&plain).fed("a\n").run().json();
     for command in ["count", "profile --flash 16MiB"] {
         let run = overbank(command)
             .with("--append")
@@ -285,6 +285,8 @@ fn a_store_without_counts_on_flash_or_with_others_is_not_added_to() {
             .run();
         run.fails_naming(&["plain", "without a sketch on flash", "another directory"]);
     }
+    // A profile that does not ask for flash goes on without.
+    overbank("profile --append --memory 16MiB --store").with(&plain).fed("b\n").run().text();
     let counted = place.path().join("counted");
     overbank("count --json --memory 16MiB --flash 16MiB --store").with(&counted).fed("a\n").run().json();
     let count = "count --append --memory 16MiB --store";
