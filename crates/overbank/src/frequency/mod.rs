@@ -396,5 +396,6 @@ fn markov_error(shape: Shape, page_weight: u64, confidence: f64) -> u64 {
     let weight = page_weight as f64;
     let rows = half.powf(-1.0 / f64::from(shape.layout.depth())) * weight / f64::from(shape.layout.columns());
     let twins = weight / 2f64.powi(shape.residue_bits() as i32) / half;
-    (rows + twins).ceil() as u64
+    // Errors are whole: one above the floor is above the bound.
+    (rows + twins).floor() as u64
 }
