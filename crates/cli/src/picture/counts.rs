@@ -22,18 +22,21 @@ impl Counts {
         Ok(Self { flash: profile.flash()?, error: profile.estimate_error()? })
     }
 
-    /// The lines of a report.
-    pub(super) fn section(&self, page: &mut Page) {
-        let Some(flash) = &self.flash else {
-            if self.error.average >= WORTH_A_REMARK {
-                page.fact(
-                    "counts are off by",
-                    &units::small(self.error.average),
-                    "on average; a --store with --flash helps",
-                );
+    /// The line of a profile, whose subject is another: nothing where there is nothing to improve.
+    pub(super) fn line(&self, page: &mut Page) {
+        let remark = match &self.flash {
+            Some(flash) => format!("on average, in {} on flash", units::bytes(flash.bytes())),
+            None if self.error.average >= WORTH_A_REMARK => {
+                "on average; a --store with --flash helps".to_owned()
             }
-            return;
+            None => return,
         };
+        page.fact("counts are off by", &units::small(self.error.average), &remark);
+    }
+
+    /// The section of `count`.
+    fn section(&self, page: &mut Page) {
+        let Some(flash) = &self.flash else { return };
         page.heading("Counts on flash", "of keys that are not heavy");
         flash_lines(page, flash);
         let p99 = format!("99 % of keys by {} at most", units::count(self.error.p99));

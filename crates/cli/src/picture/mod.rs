@@ -43,7 +43,7 @@ pub(crate) fn page(title: &str, report: &Report, counts: &Counts, skipped: &[Ski
     let mut page = Page::new();
     page.heading(&format!("Profile of {title}"), "");
     stream_lines(&mut page, report, skipped);
-    counts.section(&mut page);
+    counts.line(&mut page);
     heavy_section(&mut page, report);
     quantile_lines(&mut page, &report.values);
     cost_section(&mut page, cost);
