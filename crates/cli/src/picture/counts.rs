@@ -25,13 +25,11 @@ impl Counts {
     /// The line of a profile, whose subject is another: nothing where there is nothing to improve.
     pub(super) fn line(&self, page: &mut Page) {
         let remark = match &self.flash {
-            Some(flash) => format!("on average, in {} on flash", units::bytes(flash.bytes())),
-            None if self.error.average >= WORTH_A_REMARK => {
-                "on average; a --store with --flash helps".to_owned()
-            }
+            Some(_) => "on average, with a sketch on flash",
+            None if self.error.average >= WORTH_A_REMARK => "on average; a --store with --flash helps",
             None => return,
         };
-        page.fact("counts are off by", &units::small(self.error.average), &remark);
+        page.fact("counts are off by", &units::small(self.error.average), remark);
     }
 
     /// The section of `count`.
