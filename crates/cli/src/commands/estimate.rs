@@ -3,11 +3,11 @@
 //! Keys are asked in batches, and each batch is printed before the next is read: a file of keys of any length takes the
 //! memory of one batch, and the sketch on flash is read in its own order.
 
+use super::Snapshot;
 use crate::arguments::EstimateArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::key_text;
 use crate::units;
-use overbank::profile::Profile;
 use overbank::sketch::CountBounds;
 use overbank::{KeyHash, KeyHasher};
 use serde_json::json;
@@ -24,27 +24,26 @@ const KEY_BYTES_MAX: usize = 16 << 20;
 const COLUMNS: usize = 80;
 
 pub(crate) fn run(arguments: &EstimateArguments) -> CommandResult {
-    let store = super::open_to_read(&arguments.store)?;
-    let profile = Profile::load(&store)?;
-    let hasher = store.hasher();
-    let mut printer = Printer::start(arguments.json, profile.weight())?;
+    let mut snapshot = Snapshot::open(&arguments.store)?;
+    let hasher = snapshot.store.hasher();
+    let mut printer = Printer::start(arguments.json, snapshot.profile.weight())?;
     let mut batch = Batch::default();
     let mut absent = false;
     each_key(arguments, |key| {
         batch.push(key, hasher);
         if batch.is_full() {
-            absent |= answer(&profile, &mut batch, &mut printer)?;
+            absent |= answer(&mut snapshot, &mut batch, &mut printer)?;
         }
         Ok(())
     })?;
-    absent |= answer(&profile, &mut batch, &mut printer)?;
+    absent |= answer(&mut snapshot, &mut batch, &mut printer)?;
     printer.out.flush()?;
     Ok(if absent { Outcome::Absent } else { Outcome::Found })
 }
 
 /// Prints the answers of a batch and empties it; whether one of its keys surely never came.
-fn answer(profile: &Profile, batch: &mut Batch, printer: &mut Printer) -> Result<bool, Failure> {
-    let bounds = profile.estimates(&batch.hashes)?;
+fn answer(snapshot: &mut Snapshot<'_>, batch: &mut Batch, printer: &mut Printer) -> Result<bool, Failure> {
+    let bounds = snapshot.ask(|profile| profile.estimates(&batch.hashes))?;
     for (key, bounds) in batch.keys().zip(&bounds) {
         printer.print(key, bounds)?;
     }

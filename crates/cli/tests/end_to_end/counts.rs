@@ -281,3 +281,28 @@ fn the_plan_is_what_count_makes_of_it() {
     let errors = ["--flash 1GiB", "--flash 4GiB"].map(|size| with(size)["error_average"].as_f64().unwrap());
     assert!(errors[1] < errors[0] / 3.0, "{errors:?}");
 }
+
+#[test]
+fn a_reader_that_a_writer_has_overtaken_answers_from_a_newer_commit() {
+    use std::io::Write;
+    let place = tempfile::tempdir().unwrap();
+    let (store, pipe) = (place.path().join("store"), place.path().join("asked"));
+    let rows = keys(77, 200_000, 180_000);
+    let input = file(place.path(), "keys", lines(&rows));
+    // Without pending logs each commit writes the sketch anew.
+    let count = COUNT.replace("--pending 1", "--pending 0");
+    overbank(&count).with(&store).with(&input).run().json();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = overbank("estimate --json --keys-from").with(&pipe).with(&store).start();
+    // The pipe opens once the reader reads it, and by then it has its snapshot.
+    let mut feed = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    for _ in 0..3 {
+        overbank(&count).with(&store).with("--append").with(&input).run().json();
+    }
+    feed.write_all(&lines(&rows[..2_000])).unwrap();
+    drop(feed);
+    let ran = crate::command::Ran::from(reader.wait_with_output().unwrap());
+    let now = overbank("estimate --json --keys-from -").with(&store).fed(lines(&rows[..2_000])).run().text();
+    assert_eq!(ran.text(), now);
+    assert_eq!(overbank("verify --json").with(&store).run().json()["whole"], true);
+}
