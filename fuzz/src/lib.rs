@@ -16,6 +16,7 @@
 //!    mended. Otherwise no mutation would ever get past it.
 #![forbid(unsafe_code)]
 
+mod image;
 mod mutate;
 mod sketch_bytes;
 mod smoke;

@@ -6,6 +6,7 @@ pub mod block_codecs;
 pub mod count_min;
 pub mod ddsketch;
 pub mod elias_fano;
+pub mod frequency_image;
 pub mod hyperloglog;
 pub mod ingest;
 pub mod memory_device;
@@ -22,6 +23,7 @@ pub const ALL: &[&Target] = &[
     &count_min::TARGET,
     &ddsketch::TARGET,
     &elias_fano::TARGET,
+    &frequency_image::TARGET,
     &hyperloglog::TARGET,
     &ingest::TARGET,
     &memory_device::TARGET,

@@ -1,15 +1,14 @@
 //! A store's files with bytes changed: every question has the answer of a commit that was made, or an error.
 
+use crate::image::{Image, options};
 use crate::{Target, Verdict};
-use overbank::device::block::{BlockOwner, Seal, seal};
+use overbank::Result;
+use overbank::device::BLOCK_BYTES;
 use overbank::device::memory::MemoryDevice;
-use overbank::device::{Access, BLOCK_BYTES, Device};
-use overbank::store::{CommitId, Files, Participant, Prepared, Record, Store, StoreOptions, Structure};
-use overbank::{Result, Seed};
+use overbank::store::{CommitId, Files, Participant, Prepared, Record, Store, Structure};
 use std::sync::{Arc, LazyLock, Mutex};
 
-/// The target. Input: whether seals are mended (odd), then changes of four bytes each: which file, where (two bytes, in
-/// steps that reach its whole length), and what is added to the byte there.
+/// The target. Input: whether seals are mended (odd), then the changes of [`Image::changed`].
 pub const TARGET: Target = Target { name: "store_image", seeds, run };
 
 const COMMITS: u64 = 3;
@@ -35,30 +34,13 @@ fn blob(commit: u64) -> Vec<u8> {
     vec![commit as u8; 3 * BLOCK_BYTES]
 }
 
-fn options() -> StoreOptions {
-    StoreOptions::new().seed(Seed(9)).threads(0).reserve_bytes(0)
-}
-
-/// A store's id, and its files by name.
-type Image = (u128, Vec<(String, Vec<u8>)>);
-
 static IMAGE: LazyLock<Image> = LazyLock::new(|| {
-    let device = Arc::new(MemoryDevice::new());
-    let store = Store::create_on(device.clone(), options()).expect("RAM takes a store");
-    store.attach("marked", Arc::new(Mutex::new(Marked(0)))).expect("the name is free");
-    for commit in 1..=COMMITS {
-        store.commit(&commit.to_le_bytes()).expect("RAM takes a commit");
-    }
-    let id = store.id();
-    drop(store);
-    let names = device.list().expect("RAM lists its files");
-    let files = names.into_iter().map(|name| {
-        let file = device.open(&name, Access::Read).expect("it is listed");
-        let mut bytes = vec![0; file.len_bytes().expect("a length") as usize];
-        file.read(0, &mut bytes).expect("RAM reads");
-        (name, bytes)
-    });
-    (id, files.collect())
+    Image::new(|store| {
+        store.attach("marked", Arc::new(Mutex::new(Marked(0)))).expect("the name is free");
+        for commit in 1..=COMMITS {
+            store.commit(&commit.to_le_bytes()).expect("RAM takes a commit");
+        }
+    })
 });
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -67,24 +49,7 @@ fn seeds() -> Vec<Vec<u8>> {
 
 fn run(data: &[u8]) -> Verdict {
     let Some((&mode, changes)) = data.split_first() else { return Verdict::Refused };
-    let (id, mut files) = IMAGE.clone();
-    for change in changes.chunks_exact(4).take(16) {
-        let index = usize::from(change[0]) % files.len();
-        let (name, bytes) = &mut files[index];
-        if bytes.is_empty() {
-            continue;
-        }
-        let at = (usize::from(u16::from_le_bytes([change[1], change[2]])) * 7) % bytes.len();
-        bytes[at] = bytes[at].wrapping_add(change[3]);
-        if mode % 2 == 1 {
-            mend(id, name, bytes, at / BLOCK_BYTES);
-        }
-    }
-    let device = MemoryDevice::new();
-    for (name, bytes) in &files {
-        device.create(name).and_then(|file| file.write(0, bytes)).expect("RAM takes the file");
-    }
-    match (mode % 2, ask(Arc::new(device))) {
+    match (mode % 2, ask(IMAGE.changed(changes, mode % 2 == 1))) {
         (_, Err(_)) => Verdict::Refused,
         (0, Ok((position, state, answer))) => {
             // Where both copies of the last record are hit, they are a torn tail, and the commit before is the last.
@@ -108,15 +73,4 @@ fn ask(device: Arc<MemoryDevice>) -> Result<(Vec<u8>, Vec<u8>, Vec<u8>)> {
     let blob = store.files().read_blob(file);
     assert!(blob.is_ok() || !report.is_whole(), "verify calls a store whole that cannot be read: {blob:?}");
     Ok((store.position(), entry.record.state, blob?))
-}
-
-/// Seals block `number` of a file again.
-fn mend(store_id: u128, name: &str, bytes: &mut [u8], number: usize) {
-    let file_id = name.split('.').next().and_then(|digits| digits.parse().ok()).unwrap_or(0);
-    let Some(block) = bytes.get_mut(number * BLOCK_BYTES..(number + 1) * BLOCK_BYTES) else { return };
-    let field = |range: std::ops::Range<usize>| {
-        block[range].iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte))
-    };
-    let as_it_was = Seal { tag: field(4084..4088) as u32, sequence: field(4088..4096) };
-    seal(block, BlockOwner { store_id, file_id }, number as u64, as_it_was);
 }

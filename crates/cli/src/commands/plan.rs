@@ -14,7 +14,7 @@ const BLOCK_BYTES: f64 = 4096.0;
 
 pub(crate) fn run(arguments: &PlanArguments) -> CommandResult {
     let plan = stream::plan(arguments.memory, true)?;
-    let options = plan.fitted(&sketch::options(&arguments.sketch, &plan)?)?;
+    let options = plan.fitted(&sketch::options(&arguments.sketch, &plan)?, 1)?;
     let cost = options.plan()?;
     if arguments.json {
         print_json(&as_json(arguments.rows, &plan, &cost))?;

@@ -21,11 +21,11 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn open(job: &Job<'_>, plan: Plan) -> Result<Self, Failure> {
+    pub(super) fn open(job: &Job<'_>, plan: Plan, threads: usize) -> Result<Self, Failure> {
         let arguments = job.arguments;
         if let Some(flash) = &job.flash {
             // Refused before there is a store.
-            plan.fitted(&flash.options)?.plan()?;
+            plan.fitted(&flash.options, threads)?.plan()?;
         }
         let memory_bytes = usize::try_from(arguments.memory).unwrap_or(usize::MAX);
         let mut options =
@@ -38,12 +38,12 @@ impl Session {
             None => Store::in_memory(options)?,
         };
         let (profile, resume_at) = if Profile::is_in(&store) {
-            Self::recover(job, &store)?
+            Self::recover(job, &store, threads)?
         } else {
             let measure = if job.value.is_some() { Measure::Value } else { Measure::KeyLength };
             let mut profile = Profile::new(plan, store.hasher(), measure)?;
             if let Some(flash) = &job.flash {
-                profile.add_flash(&store, &flash.options)?;
+                profile.add_flash(&store, &flash.options, threads)?;
             }
             (profile, None)
         };
@@ -52,11 +52,11 @@ impl Session {
     }
 
     /// The profile of a store that has one, and where its reader stood, if the arguments allow to go on with it.
-    fn recover(job: &Job<'_>, store: &Store) -> Result<(Profile, Option<Position>), Failure> {
+    fn recover(job: &Job<'_>, store: &Store, threads: usize) -> Result<(Profile, Option<Position>), Failure> {
         let arguments = job.arguments;
         let state = RunState::from_bytes(&store.position())?;
         let directory = arguments.store.as_deref().unwrap_or(Path::new("the store")).display();
-        let profile = Profile::load(store)?;
+        let profile = Profile::load_for(store, threads)?;
         let rows = units::count(profile.rows());
         let (what, remedy) = if state.complete {
             ("the whole profile of a stream", "--append to add more files, or another directory")

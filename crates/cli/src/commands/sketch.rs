@@ -10,7 +10,7 @@ use overbank::profile::Plan;
 const FLASH_TIMES: u64 = 8;
 /// A smaller sketch is none that RAM could not hold.
 const FLASH_BYTES_MIN: u64 = 1 << 20;
-/// Logs that may wait, unless told otherwise.
+/// Logs that may wait, unless told otherwise; fewer where the memory is small.
 const PENDING: usize = 16;
 /// The share of keys that may be off by more, unless told otherwise.
 const DELTA: f64 = 0.01;
@@ -27,12 +27,20 @@ pub(super) fn options(arguments: &SketchArguments, plan: &Plan) -> Result<Freque
         }
         (None, bytes) => sized(bytes, arguments.delta, plan)?,
     };
-    Ok(options.pending(arguments.pending.unwrap_or_else(|| pending(plan))))
+    let Some(pending) = arguments.pending else { return Ok(options.pending(PENDING)) };
+    let most = plan.fitted(&options.clone().pending(pending), 1)?.pending_chunks();
+    if pending > most {
+        return Err(Failure::Usage(format!(
+            "--pending {pending} is more than the {most} logs that --memory {} has readers for; give less, or more memory",
+            units::bytes(plan.memory_bytes)
+        )));
+    }
+    Ok(options.pending(pending))
 }
 
 /// A sketch of `bytes`, or of the usual size.
 pub(super) fn of_bytes(bytes: Option<u64>, plan: &Plan) -> Result<FrequencyOptions, Failure> {
-    Ok(sized(bytes, DELTA, plan)?.pending(pending(plan)))
+    Ok(sized(bytes, DELTA, plan)?.pending(PENDING))
 }
 
 fn sized(bytes: Option<u64>, delta: f64, plan: &Plan) -> Result<FrequencyOptions, Failure> {
@@ -47,8 +55,4 @@ fn sized(bytes: Option<u64>, delta: f64, plan: &Plan) -> Result<FrequencyOptions
     // Any epsilon will do to learn how many rows delta needs.
     let depth = FrequencyOptions::new().error(0.5, delta).layout()?.depth();
     Ok(FrequencyOptions::new().bytes(bytes, depth))
-}
-
-fn pending(plan: &Plan) -> usize {
-    PENDING.min(plan.pending_max())
 }

@@ -83,7 +83,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     let threads = arguments.threads.map_or_else(default_threads, usize::from);
     process::check_memory(arguments.memory)?;
     let mut options = input::reader_options(arguments, job.value)?;
-    let session = Session::open(job, plan(arguments.memory, job.flash.is_some())?)?;
+    let session = Session::open(job, plan(arguments.memory, job.flash.is_some())?, threads)?;
     input::fit_chunks(&mut options, session.profile().plan(), threads);
     let mut reader = match &session.resume_at {
         Some(position) => Reader::resume(options.clone(), position)?,
@@ -139,7 +139,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     Ok(Pass { session, inputs, skipped: input.skipped_rows(), cost })
 }
 
-fn default_threads() -> usize {
+pub(super) fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8))
 }
 

@@ -109,7 +109,7 @@ fn options_that_cannot_be_are_refused_before_anything_is_read() {
     refused(&format!("count --delta 1e-9 {store}"), &["delta", "e^-16"]);
     refused(&format!("count --flash 0 {store}"), &["--flash", "profile"]);
     refused(&format!("count --flash 100 {store}"), &["--flash", "100 B", "1.00 MiB"]);
-    refused(&format!("count --pending 100000 {store}"), &["pending", "100000", "48"]);
+    refused(&format!("count --pending 100000 {store}"), &["--pending 100000", "64.0 MiB", "give less"]);
     refused(&format!("profile --memory 8MiB --flash 1GiB {store}"), &["memory", "16 MiB"]);
     overbank("plan").run().fails_naming(&["--rows"]);
     overbank("plan --rows many").run().fails_naming(&["--rows", "many", "1e9"]);

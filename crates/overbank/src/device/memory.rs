@@ -213,6 +213,10 @@ impl DeviceFile for MemoryFile {
     fn sync(&self) -> Result<()> {
         Ok(())
     }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
 }
 
 pub(super) fn no_file(name: &str) -> Error {

@@ -15,6 +15,7 @@
 //! 3. Nothing is durable before [`DeviceFile::sync`]; no name is durable before [`Device::sync_directory`].
 //! 4. A failed sync is never retried by this layer.
 
+pub(crate) mod behind;
 pub mod block;
 mod buffer;
 #[cfg(target_os = "linux")]
@@ -27,6 +28,7 @@ pub use buffer::AlignedBuf;
 pub use file::{Direct, Engine, FileDevice, FileOptions};
 
 use crate::Result;
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -51,6 +53,15 @@ pub struct ReadRequest {
     pub bytes: u32,
 }
 
+/// One read of a batch over several files.
+#[derive(Clone, Copy, Debug)]
+pub struct FileRead<'a> {
+    /// A file of the device that does the batch.
+    pub file: &'a dyn DeviceFile,
+    /// What to read of it.
+    pub request: ReadRequest,
+}
+
 /// A flat directory of files. Shared by all threads.
 pub trait Device: Send + Sync + Debug {
     /// What it is and how it does I/O, for `info`: "io_uring, O_DIRECT".
@@ -63,6 +74,23 @@ pub trait Device: Send + Sync + Debug {
     fn create(&self, name: &str) -> Result<Arc<dyn DeviceFile>>;
     /// Opens an existing file; `NotFound` if there is none.
     fn open(&self, name: &str, access: Access) -> Result<Arc<dyn DeviceFile>>;
+    /// As [`DeviceFile::read_many`], over several of this device's files.
+    ///
+    /// Unless a device knows better, the files are read one after the other.
+    fn read_many(
+        &self,
+        reads: &[FileRead<'_>],
+        depth: usize,
+        done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut first = 0;
+        for run in reads.chunk_by(|one, next| std::ptr::addr_eq(one.file, next.file)) {
+            let requests: Vec<ReadRequest> = run.iter().map(|read| read.request).collect();
+            run[0].file.read_many(&requests, depth, &mut |i, bytes| done(first + i, bytes))?;
+            first += run.len();
+        }
+        Ok(())
+    }
     /// Renames, replacing `to`. Durable after [`Device::sync_directory`].
     fn rename(&self, from: &str, to: &str) -> Result<()>;
     /// Removes a name; open files of it stay readable.
@@ -102,4 +130,6 @@ pub trait DeviceFile: Send + Sync + Debug {
     fn set_len(&self, bytes: u64) -> Result<()>;
     /// Makes data and length durable.
     fn sync(&self) -> Result<()>;
+    /// The device's own file, which a wrapper stands before.
+    fn as_any(&self) -> &dyn Any;
 }

@@ -1,31 +1,26 @@
-//! The pages on flash: groups in extents, and the pass that applies updates to them.
+//! The pages on flash: groups in extents of a file that is written in place, but never over what a commit needs.
 //!
 //! ```text
-//!   group 0 ─┐ read ┌──────────┐ + chunk of each pending log ┌──────────┐ write  ┌─ a free extent
-//!   group 1  ├─────▶│ 512 pages│ + range of the buffer  ────▶│ sealed   │───────▶│  (never one that the last
-//!   group 2 ─┘      └──────────┘                             └──────────┘        └─  commit names)
+//!   table:    group 0 ─▶ extent 2      file:  │ extent 0 │ extent 1 │ extent 2 │ extent 3 │
+//!             group 1 ─▶ extent 0               group 1    free       group 0    what the last commit
+//!                                                                                names for group 0
 //! ```
 //!
 //! 1. An extent that the last commit names, or that a group has now, is not free; writes go to free extents only.
 //! 2. A group's slot changes after its new extent is written whole. Its sequence says which logs it holds: those up to
 //!    it. A log is applied to a group only if the group's sequence is below the log's.
-//! 3. A group without updates is not touched; a group without an extent is all zeros and is not read.
-//!
-//! | | block reads | block writes |
-//! |---|---|---|
-//! | a pass | 1 a page of the touched groups, and the logs | 1 a page of the touched groups |
+//! 3. A group without an extent is all zeros and is not read.
 
 use super::format::{NO_EXTENT, Slot};
-use super::log::{Cursor, Log, require};
-use super::page::{self, Updates};
+use super::log::require;
 use super::place::Shape;
 use crate::device::block::{self, BlockOwner, Seal};
-use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
+use crate::device::{BLOCK_BYTES, DeviceFile, ReadRequest};
 use crate::store::{FileId, FileRef, Files};
 use crate::{Error, Result};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Reads in flight at a time: the depth at which the devices measured here reach their rate.
 pub(super) const READ_DEPTH: usize = 128;
@@ -39,22 +34,46 @@ const GAP_BLOCKS: u64 = 4;
 /// The groups of a sketch on flash.
 #[derive(Debug)]
 pub(super) struct Pages {
-    shape: Shape,
-    file: Option<PagesFile>,
-    table: Vec<Slot>,
+    pub(super) shape: Shape,
+    pub(super) file: Option<PagesFile>,
+    pub(super) table: Vec<Slot>,
     /// What the last commit names.
-    committed: Vec<u32>,
-    free: Vec<u32>,
-    extents: u32,
+    pub(super) committed: Vec<u32>,
+    pub(super) space: Space,
     pub(super) is_synced: bool,
 }
 
 #[derive(Debug)]
-struct PagesFile {
+pub(super) struct PagesFile {
     id: FileId,
     file: Arc<dyn DeviceFile>,
     owner: BlockOwner,
     path: PathBuf,
+}
+
+/// The extents of a pages file.
+#[derive(Default, Debug)]
+pub(super) struct Space {
+    free: Vec<u32>,
+    /// Extents that were handed out at some time.
+    taken: u32,
+    /// Extents up to the last one that was written whole: the file has these.
+    written: u32,
+}
+
+impl Space {
+    fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.taken += 1;
+            self.taken - 1
+        })
+    }
+
+    /// Nothing is being written now: extents behind the file's end are forgotten.
+    pub(super) fn trim(&mut self) {
+        self.taken = self.written;
+        self.free.retain(|&extent| extent < self.written);
+    }
 }
 
 impl Pages {
@@ -65,8 +84,7 @@ impl Pages {
             file: None,
             table: vec![Slot::EMPTY; groups],
             committed: vec![NO_EXTENT; groups],
-            free: Vec::new(),
-            extents: 0,
+            space: Space::default(),
             is_synced: true,
         }
     }
@@ -91,7 +109,8 @@ impl Pages {
         // Low extents last, so that they are taken first and the file stays short.
         let free = (0..extents).rev().filter(|&extent| is_free[extent as usize]).collect();
         let file = file_ref.map(open).transpose()?;
-        Ok(Pages { shape, file, table, committed, free, extents, is_synced: true })
+        let space = Space { free, taken: extents, written: extents };
+        Ok(Pages { shape, file, table, committed, space, is_synced: true })
     }
 
     pub(super) fn table(&self) -> &[Slot] {
@@ -99,14 +118,14 @@ impl Pages {
     }
 
     pub(super) fn extents(&self) -> u32 {
-        self.extents
+        self.space.written
     }
 
     /// The file as a commit names it.
     pub(super) fn file_ref(&self) -> Option<FileRef> {
-        let bytes = u64::from(self.extents) * self.shape.group_bytes() as u64;
+        let bytes = u64::from(self.extents()) * self.shape.group_bytes() as u64;
         // A file whose first write failed holds nothing.
-        let file = self.file.as_ref().filter(|_| self.extents > 0);
+        let file = self.file.as_ref().filter(|_| self.extents() > 0);
         file.map(|file| FileRef { id: file.id, bytes, xxh3: 0 })
     }
 
@@ -130,7 +149,7 @@ impl Pages {
         for (old, slot) in self.committed.iter_mut().zip(&self.table) {
             if *old != slot.extent {
                 if *old != NO_EXTENT {
-                    self.free.push(*old);
+                    self.space.free.push(*old);
                 }
                 *old = slot.extent;
             }
@@ -147,51 +166,6 @@ impl Pages {
         self.committed.iter().enumerate().filter_map(live).collect()
     }
 
-    /// Applies the logs and `late`, the updates behind them, to every group that they touch. `done` hears the first page
-    /// behind each group that is through, and whether one of its cells came to stand at its maximum.
-    pub(super) fn apply(
-        &mut self,
-        files: &Files,
-        logs: &[Log],
-        late: Updates<'_>,
-        sequence: u64,
-        done: &mut dyn FnMut(u64, bool),
-    ) -> Result<()> {
-        let shape = self.shape;
-        let mut cursors: Vec<Cursor<'_>> = logs.iter().map(Log::cursor).collect();
-        let mut blocks = AlignedBuf::zeroed(shape.group_bytes());
-        for group in 0..shape.groups() {
-            let mut saturated = false;
-            let pages = shape.pages_of(group);
-            let slot = self.table[group];
-            let late = late.of_pages(shape.place(), pages.start, pages.end);
-            let mut has_news = !late.is_empty();
-            for cursor in &mut cursors {
-                let is_here = cursor.peek_page(shape)?.is_some_and(|page| page < pages.end);
-                has_news |= is_here && slot.sequence < cursor.log.sequence;
-            }
-            if has_news {
-                self.load(group, &mut blocks)?;
-                for cursor in &mut cursors {
-                    let is_news = slot.sequence < cursor.log.sequence;
-                    cursor.take_below(shape, pages.end, &mut |updates| {
-                        if is_news {
-                            saturated |= page::add(&mut blocks, shape, pages.start, updates);
-                        }
-                    })?;
-                }
-                saturated |= page::add(&mut blocks, shape, pages.start, late);
-                self.store(files, group, &mut blocks, sequence)?;
-            } else {
-                for cursor in &mut cursors {
-                    cursor.take_below(shape, pages.end, &mut |_| {})?;
-                }
-            }
-            done(pages.end, saturated);
-        }
-        Ok(())
-    }
-
     /// Reads pages into `into`, one block each, in the order of `pages`, which ascend. Zeros where nothing was written.
     pub(super) fn read(&self, pages: &[u64], into: &mut [u8]) -> Result<()> {
         let shape = self.shape;
@@ -205,40 +179,33 @@ impl Pages {
             if slot.extent == NO_EXTENT {
                 into[i * BLOCK_BYTES..][..BLOCK_BYTES].fill(0);
             } else {
-                wanted.push((self.block_of(slot, page), i));
+                wanted.push((block_of(shape, slot, page), i));
             }
         }
         wanted.sort_unstable();
-        read_blocks(&*file.file, &wanted, |number, i, block| {
-            let slot = self.table[(pages[i] / u64::from(shape.group_pages)) as usize];
-            check(file, block, number, pages[i], slot)?;
-            into[i * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(block);
-            Ok(())
+        read_blocks(&*file.file, &wanted, |_, i, block| {
+            self.accept(pages[i], block, &mut into[i * BLOCK_BYTES..][..BLOCK_BYTES])
         })
+    }
+
+    /// The file and block of a page; `None` where nothing was written, which is all zeros.
+    pub(super) fn place_of(&self, page: u64) -> Option<(&dyn DeviceFile, u64)> {
+        let (slot, file) = (self.slot_of(page), self.file.as_ref()?);
+        (slot.extent != NO_EXTENT).then(|| (&*file.file, block_of(self.shape, slot, page)))
+    }
+
+    /// Checks what was read at the place of a page, and takes it.
+    pub(super) fn accept(&self, page: u64, block: &[u8], into: &mut [u8]) -> Result<()> {
+        if let Some(file) = &self.file {
+            let slot = self.slot_of(page);
+            check(file, block, block_of(self.shape, slot, page), page, slot)?;
+            into.copy_from_slice(block);
+        }
+        Ok(())
     }
 
     pub(super) fn slot_of(&self, page: u64) -> Slot {
         self.table[(page / u64::from(self.shape.group_pages)) as usize]
-    }
-
-    fn block_of(&self, slot: Slot, page: u64) -> u64 {
-        let group_pages = u64::from(self.shape.group_pages);
-        u64::from(slot.extent) * group_pages + page % group_pages
-    }
-
-    fn load(&self, group: usize, blocks: &mut [u8]) -> Result<()> {
-        let (pages, slot) = (self.shape.pages_of(group), self.table[group]);
-        let (Some(file), true) = (&self.file, slot.extent != NO_EXTENT) else {
-            blocks.fill(0);
-            return Ok(());
-        };
-        let first = self.block_of(slot, pages.start);
-        let bytes = (pages.end - pages.start) as usize * BLOCK_BYTES;
-        file.file.read(first * BLOCK_BYTES as u64, &mut blocks[..bytes])?;
-        for (i, block) in blocks[..bytes].chunks_exact(BLOCK_BYTES).enumerate() {
-            check(file, block, first + i as u64, pages.start + i as u64, slot)?;
-        }
-        Ok(())
     }
 
     /// Writes a group to a free extent; on any error the old one is still the group's.
@@ -249,35 +216,90 @@ impl Pages {
         blocks: &mut [u8],
         sequence: u64,
     ) -> Result<()> {
-        if self.file.is_none() {
-            let (id, file) = files.create()?;
-            self.file = Some(PagesFile { id, file, owner: files.owner(id), path: files.path(id) });
+        self.is_synced = false;
+        let shape = self.shape;
+        let space = Mutex::new(std::mem::take(&mut self.space));
+        let file = self.file_to_write(files);
+        let stored = file.and_then(|file| file.write(shape, &space, group, blocks, sequence));
+        self.space = space.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.space.trim();
+        let old = std::mem::replace(&mut self.table[group], stored?);
+        if old.extent != NO_EXTENT && old.extent != self.committed[group] {
+            self.space.free.push(old.extent);
         }
-        let Some(file) = &self.file else { return Ok(()) };
-        let (extent, is_new) = self.free.last().map_or((self.extents, true), |&extent| (extent, false));
-        let pages = self.shape.pages_of(group);
-        let first = u64::from(extent) * u64::from(self.shape.group_pages);
+        Ok(())
+    }
+
+    /// The file, made if there is none.
+    pub(super) fn file_to_write(&mut self, files: &Files) -> Result<&PagesFile> {
+        let made = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let (id, file) = files.create()?;
+                PagesFile { id, file, owner: files.owner(id), path: files.path(id) }
+            }
+        };
+        Ok(self.file.insert(made))
+    }
+}
+
+impl PagesFile {
+    /// Reads a group into `blocks`; zeros where it was never written.
+    pub(super) fn load(&self, shape: Shape, group: usize, slot: Slot, blocks: &mut [u8]) -> Result<()> {
+        let pages = shape.pages_of(group);
+        if slot.extent == NO_EXTENT {
+            blocks.fill(0);
+            return Ok(());
+        }
+        let first = block_of(shape, slot, pages.start);
+        let bytes = (pages.end - pages.start) as usize * BLOCK_BYTES;
+        self.file.read(first * BLOCK_BYTES as u64, &mut blocks[..bytes])?;
+        for (i, block) in blocks[..bytes].chunks_exact(BLOCK_BYTES).enumerate() {
+            check(self, block, first + i as u64, pages.start + i as u64, slot)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a group to a free extent and says where it is; on any error the extent is free again.
+    pub(super) fn write(
+        &self,
+        shape: Shape,
+        space: &Mutex<Space>,
+        group: usize,
+        blocks: &mut [u8],
+        sequence: u64,
+    ) -> Result<Slot> {
+        let lock = || space.lock().unwrap_or_else(PoisonError::into_inner);
+        let extent = lock().take();
+        let pages = shape.pages_of(group);
+        let first = u64::from(extent) * u64::from(shape.group_pages);
         // Whole extents, so that the file's length is a multiple of theirs.
         for (i, block) in blocks.chunks_exact_mut(BLOCK_BYTES).enumerate() {
             let page = pages.start + i as u64;
             if page >= pages.end {
                 block.fill(0);
             }
-            block::seal(block, file.owner, first + i as u64, Seal { tag: page as u32, sequence });
+            block::seal(block, self.owner, first + i as u64, Seal { tag: page as u32, sequence });
         }
-        self.is_synced = false;
-        file.file.write(first * BLOCK_BYTES as u64, blocks)?;
-        if is_new {
-            self.extents += 1;
-        } else {
-            self.free.pop();
+        let written = self.file.write(first * BLOCK_BYTES as u64, blocks);
+        let mut space = lock();
+        if let Err(error) = written {
+            space.free.push(extent);
+            return Err(error);
         }
-        let old = std::mem::replace(&mut self.table[group], Slot { extent, sequence });
-        if old.extent != NO_EXTENT && old.extent != self.committed[group] {
-            self.free.push(old.extent);
-        }
-        Ok(())
+        space.written = space.written.max(extent + 1);
+        Ok(Slot { extent, sequence })
     }
+}
+
+/// Gives an extent back that neither the last commit names nor a group has.
+pub(super) fn give_back(space: &Mutex<Space>, extent: u32) {
+    space.lock().unwrap_or_else(PoisonError::into_inner).free.push(extent);
+}
+
+fn block_of(shape: Shape, slot: Slot, page: u64) -> u64 {
+    let group_pages = u64::from(shape.group_pages);
+    u64::from(slot.extent) * group_pages + page % group_pages
 }
 
 fn check(file: &PagesFile, block: &[u8], number: u64, page: u64, slot: Slot) -> Result<()> {

@@ -23,6 +23,7 @@
 //!
 //! All numbers are little-endian. A change to any byte bumps [`VERSION`].
 
+use super::pass::LANES_MAX;
 use super::place::Shape;
 use crate::device::block::BODY_BYTES;
 use crate::sketch::count_min::Layout;
@@ -167,8 +168,8 @@ pub(super) fn decode_table(bytes: &[u8], state: &State, path: PathBuf) -> Result
         let (expected, found) = (groups * SLOT_BYTES, bytes.len());
         return Err(corrupt("bytes of the group table", expected.to_string(), found.to_string()));
     }
-    // The most there can be: a group has the last commit's extent and the present one, and one group a third, being written.
-    let extents_max = 2 * groups as u64 + 1;
+    // The most there can be: a group has the last commit's extent and the present one, and in each lane one group a third.
+    let extents_max = 2 * groups as u64 + LANES_MAX as u64;
     if state.extents > extents_max {
         return Err(corrupt("extents", format!("at most {extents_max}"), state.extents.to_string()));
     }

@@ -35,8 +35,8 @@ impl Frequency {
         if k == 0 || k > candidates.capacity() as u64 {
             return invalid("k", k, &format!("choose 1 to {}, the candidates kept", candidates.capacity()));
         }
-        if candidates.total_weight() != self.weight {
-            let (expected, found) = (self.weight.to_string(), candidates.total_weight().to_string());
+        if candidates.total_weight() != self.total_weight() {
+            let (expected, found) = (self.total_weight().to_string(), candidates.total_weight().to_string());
             return Err(Error::Incompatible { what: "the total weight", expected, found });
         }
         let mut heavy = candidates.top(candidates.len());
@@ -47,7 +47,7 @@ impl Frequency {
             // A lower bound of the sketch may fail; it must not contradict what is certain.
             candidate.count.lower = candidate.count.lower.max(bounds.lower).min(candidate.count.upper);
         }
-        let total = u128::from(self.weight);
+        let total = u128::from(self.total_weight());
         heavy.retain(|candidate| u128::from(candidate.count.upper) * u128::from(k) > total);
         heavy.sort_by_key(|candidate| (std::cmp::Reverse(candidate.count.estimate), candidate.hash));
         Ok(heavy)

@@ -18,19 +18,17 @@
 //! | cursor | a copy of each record | the log, once | 0 | 32 KiB |
 //! | a page's records | one block's decoding | 1, seldom 2 | 0 | 4 bytes a block |
 
+use super::cursor::Cursor;
 use super::format::{BLOCK_FENCES, FENCES_TAG, RECORDS_TAG, decode_records};
 use super::page::Updates;
 use super::place::Shape;
-use super::writer::Writer;
+use super::writer::{self, Writer, Written};
 use crate::device::block::{self, BODY_BYTES, BlockOwner};
 use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile};
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Blocks that a cursor reads at a time: 32 KiB is where sequential reads of many files reach a device's rate.
-const READ_BLOCKS: usize = 8;
 
 /// One flush of the buffer on flash.
 #[derive(Debug)]
@@ -45,23 +43,18 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// RAM of a cursor over a log.
-    pub(super) const fn cursor_bytes() -> usize {
-        READ_BLOCKS * BLOCK_BYTES * 4
-    }
-
     /// Writes what `fill` pushes, in hash order, as a new log; it is not yet synced.
     pub(super) fn write(
         files: &Files,
         shape: Shape,
         sequence: u64,
-        fill: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+        is_behind: bool,
+        fill: impl FnOnce(&mut Writer<'_, '_>) -> Result<()>,
     ) -> Result<Log> {
         let (id, file) = files.create()?;
         let owner = files.owner(id);
-        let mut writer = Writer::new(&*file, owner, shape, sequence);
-        let written = fill(&mut writer).and_then(|()| writer.finish());
-        let (fences, blocks, xxh3) = match written {
+        let written = writer::write(&*file, owner, shape, sequence, is_behind, fill);
+        let Written { fences, blocks, xxh3 } = match written {
             Ok(written) => written,
             Err(error) => {
                 // What is left of it is removed at the next open if not now.
@@ -141,18 +134,6 @@ impl Log {
         })
     }
 
-    pub(super) fn cursor(&self) -> Cursor<'_> {
-        Cursor {
-            log: self,
-            next_block: 0,
-            buffer: AlignedBuf::zeroed(READ_BLOCKS * BLOCK_BYTES),
-            units: Vec::new(),
-            weighted: Vec::new(),
-            unit_at: 0,
-            weighted_at: 0,
-        }
-    }
-
     fn check(&self, block: &[u8], number: u64, tag: u32) -> Result<()> {
         let found = block::check(block, self.owner, number, &self.path)?;
         require(&self.path, number, "block tag", tag.into(), found.tag.into())?;
@@ -173,106 +154,35 @@ pub(super) fn require(path: &Path, number: u64, what: &'static str, expected: u6
     })
 }
 
-/// Reads a log front to back, group by group.
-pub(super) struct Cursor<'a> {
-    pub(super) log: &'a Log,
-    next_block: u64,
-    buffer: AlignedBuf,
-    units: Vec<u64>,
-    weighted: Vec<(u64, i64)>,
-    unit_at: usize,
-    weighted_at: usize,
-}
-
-impl Cursor<'_> {
-    /// The page of the next update, if there is one.
-    pub(super) fn peek_page(&mut self, shape: Shape) -> Result<Option<u64>> {
-        if self.is_spent() && !self.refill(shape)? {
-            return Ok(None);
-        }
-        let unit = self.units.get(self.unit_at).copied();
-        let weighted = self.weighted.get(self.weighted_at).map(|&(entry, _)| entry);
-        Ok(unit.into_iter().chain(weighted).min().map(|entry| shape.place().page(entry)))
-    }
-
-    /// Hands out the updates of all pages below `end`, in pieces.
-    pub(super) fn take_below(
-        &mut self,
-        shape: Shape,
-        end: u64,
-        each: &mut dyn FnMut(Updates<'_>),
-    ) -> Result<()> {
-        while self.peek_page(shape)?.is_some_and(|page| page < end) {
-            let rest =
-                Updates { units: &self.units[self.unit_at..], weighted: &self.weighted[self.weighted_at..] };
-            let taken = rest.of_pages(shape.place(), 0, end);
-            each(taken);
-            self.unit_at += taken.units.len();
-            self.weighted_at += taken.weighted.len();
-        }
-        Ok(())
-    }
-
-    fn is_spent(&self) -> bool {
-        self.unit_at == self.units.len() && self.weighted_at == self.weighted.len()
-    }
-
-    /// Reads the next blocks; false at the end of the log.
-    fn refill(&mut self, shape: Shape) -> Result<bool> {
-        let blocks = (self.log.blocks() - self.next_block).min(READ_BLOCKS as u64);
-        if blocks == 0 {
-            return Ok(false);
-        }
-        let buffer = &mut self.buffer[..blocks as usize * BLOCK_BYTES];
-        self.log.file.read(self.next_block * BLOCK_BYTES as u64, buffer)?;
-        self.units.clear();
-        self.weighted.clear();
-        (self.unit_at, self.weighted_at) = (0, 0);
-        for (i, block) in buffer.chunks_exact(BLOCK_BYTES).enumerate() {
-            let number = self.next_block + i as u64;
-            self.log.decode(shape, block, number, &mut self.units, &mut self.weighted)?;
-        }
-        self.next_block += blocks;
-        Ok(true)
-    }
-}
-
-/// One log in the place of `logs` and `late`: what the groups do not hold yet, `applied(group)` being the sequence up to
-/// which one does.
+/// Pushes what the groups do not hold yet of `logs`, `applied(group)` being the sequence up to which one does.
 ///
-/// RAM: all their updates twice, if one group has them all.
+/// RAM: all their updates twice, if one group has them all; and a cursor each.
 pub(super) fn merge(
-    files: &Files,
+    writer: &mut Writer<'_, '_>,
     shape: Shape,
-    sequence: u64,
     logs: &[Log],
-    late: Updates<'_>,
     applied: impl Fn(usize) -> u64,
-) -> Result<Log> {
-    Log::write(files, shape, sequence, |writer| {
-        let mut cursors: Vec<Cursor<'_>> = logs.iter().map(Log::cursor).collect();
-        let (mut units, mut weighted) = (Vec::new(), Vec::new());
-        for group in 0..shape.groups() {
-            let pages = shape.pages_of(group);
-            for cursor in &mut cursors {
-                let is_news = applied(group) < cursor.log.sequence;
-                cursor.take_below(shape, pages.end, &mut |updates| {
-                    if is_news {
-                        units.extend_from_slice(updates.units);
-                        weighted.extend_from_slice(updates.weighted);
-                    }
-                })?;
-            }
-            let late = late.of_pages(shape.place(), pages.start, pages.end);
-            units.extend_from_slice(late.units);
-            weighted.extend_from_slice(late.weighted);
-            units.sort_unstable();
-            // Stable: what was added to a key comes before what was taken off it.
-            weighted.sort_by_key(|&(entry, _)| entry);
-            writer.push_all(Updates { units: &units, weighted: &weighted })?;
-            units.clear();
-            weighted.clear();
+) -> Result<()> {
+    let mut cursors: Vec<Cursor<'_>> =
+        logs.iter().map(|log| Cursor::new(log, shape, 0..shape.layout.pages(), 1)).collect();
+    let (mut units, mut weighted) = (Vec::new(), Vec::new());
+    for group in 0..shape.groups() {
+        let end = shape.pages_of(group).end;
+        for cursor in &mut cursors {
+            let is_news = applied(group) < cursor.log.sequence;
+            cursor.take_below(end, &mut |updates| {
+                if is_news {
+                    units.extend_from_slice(updates.units);
+                    weighted.extend_from_slice(updates.weighted);
+                }
+            })?;
         }
-        Ok(())
-    })
+        units.sort_unstable();
+        // Stable: what was added to a key comes before what was taken off it.
+        weighted.sort_by_key(|&(entry, _)| entry);
+        writer.push_all(Updates { units: &units, weighted: &weighted })?;
+        units.clear();
+        weighted.clear();
+    }
+    Ok(())
 }

@@ -10,8 +10,6 @@
 //! 2. Between calls the sorted parts are in order; only the tails are not.
 
 use super::page::Updates;
-use super::place::Place;
-use crate::Result;
 use crate::batch::Sorter;
 
 /// A tail this long is scanned by an estimate rather than sorted: a scan of 1 / 64 of the buffer takes less than the
@@ -67,13 +65,13 @@ impl Buffer {
         self.capacity_bytes.saturating_sub(held) / if weighted { WEIGHTED_BYTES } else { UNIT_BYTES }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.units.is_empty() && self.weighted.is_empty()
+    /// How many updates an empty buffer takes at most.
+    pub(super) fn batch_max(&self, weighted: bool) -> usize {
+        (self.capacity_bytes / if weighted { WEIGHTED_BYTES } else { UNIT_BYTES }).max(1)
     }
 
-    /// How many updates wait.
-    pub(super) fn len(&self) -> usize {
-        self.units.len() + self.weighted.len()
+    pub(super) fn is_empty(&self) -> bool {
+        self.units.is_empty() && self.weighted.is_empty()
     }
 
     /// Takes updates of weight 1; the caller has asked for room.
@@ -124,41 +122,38 @@ impl Buffer {
         (Updates { units, weighted }, Updates { units: late_units, weighted: late_weighted })
     }
 
-    /// Joins equal entries if that frees half of the capacity or more: a skewed stream then needs few flushes. Returns
-    /// whether it did.
-    pub(super) fn condense(&mut self) -> Result<bool> {
+    /// Joins equal entries if that frees half of the capacity or more, and room for `updates`: a skewed stream then needs few
+    /// flushes. Returns whether it did.
+    pub(super) fn condense(&mut self, updates: usize, weighted: bool) -> bool {
         let limit = self.capacity_bytes / WEIGHTED_BYTES / 2;
-        let updates = self.sorted();
+        let units = self.sorted().units;
+        // At least this many are distinct: one look at each pair of neighbours settles most streams.
+        let distinct_units = units.iter().zip(units.iter().skip(1)).filter(|(one, next)| one != next).count();
+        if distinct_units > limit {
+            return false;
+        }
         let mut distinct = 0usize;
-        updates.joined(|_, _| {
-            distinct += 1;
-            Ok(())
-        })?;
+        self.joined(|_, _| distinct += 1);
         if distinct > limit {
-            return Ok(false);
+            return false;
         }
         // The order stands, and what is joined takes the scratch's place in the budget.
         (self.unit_scratch, self.weighted_scratch) = (Vec::new(), Vec::new());
         let mut joined = Vec::with_capacity(self.capacity_bytes / WEIGHTED_BYTES);
-        Updates { units: &self.units, weighted: &self.weighted }.joined(|entry, weight| {
-            joined.push((entry, weight));
-            Ok(())
-        })?;
+        self.joined(|entry, weight| joined.push((entry, weight)));
         self.clear();
         self.sorted_weighted = joined.len();
         self.weighted = joined;
-        Ok(true)
+        self.room(weighted) >= updates
     }
 
-    /// Forgets the updates of all pages below `page`. Everything is sorted.
-    pub(super) fn forget_below(&mut self, place: Place, page: u64) {
-        self.sorted();
-        self.units.drain(..self.units.partition_point(|&entry| place.page(entry) < page));
-        self.weighted.drain(..self.weighted.partition_point(|&(entry, _)| place.page(entry) < page));
-        (self.sorted_units, self.sorted_weighted) = (self.units.len(), self.weighted.len());
-        if self.is_empty() {
-            self.clear();
-        }
+    fn joined(&self, mut each: impl FnMut(u64, i64)) {
+        let updates = Updates { units: &self.units, weighted: &self.weighted };
+        let joined = updates.joined(|entry, weight| {
+            each(entry, weight);
+            Ok(())
+        });
+        debug_assert!(joined.is_ok(), "nothing here fails");
     }
 
     pub(super) fn clear(&mut self) {

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   KeyHash ─▶ entry (page, residue) ─▶ buffer ──full──▶ log: one file a flush, in hash order
-//!                                         │                │ more than `pending` of them
-//!                                         │                ▼
-//!                                         └──────────▶ one pass over the groups: read, add, write elsewhere
-//!                                         │                │                         │
-//!              estimate: least cell of  buffer    +   log blocks of the page   +   the page
+//!                one a writer, side by side │                │ more than `pending` of them
+//!                                           │                ▼
+//!                                           │      one pass over the groups, in lanes: read, add, write elsewhere
+//!                                           │                │                         │
+//!              estimate: least cell of  buffers     +   log blocks of the page   +   the page
 //! ```
 //!
 //! 1. A key's cells lie in one page, a page is one block, and pages are in hash order.
@@ -21,10 +21,10 @@
 //!
 //! | operation | CPU | block reads | block writes |
 //! |---|---|---|---|
-//! | `update` | a sort, then `depth` cells | `(k / (P + 1)) / M`, and the log | the same, and 1 / 1018 for the log |
+//! | `update` | a sort, then `depth` cells | `(k / (P + 1)) / M`, and 1 / 1018 for the log | the same |
 //! | `estimate` | `depth` cells, and the records of the page | 1, and about 1 a pending chunk | 0 |
 //! | `estimate` of `q` keys | a sort of `q` | at most one of each page | 0 |
-//! | `commit` | a sort | 0; a pass where `P` chunks are pending | the buffer's log; 12 bytes a group after a pass |
+//! | `commit` | a sort | 0; a pass where more than `P` chunks would be pending | the buffer's log; 12 bytes a group after a pass |
 //!
 //! RAM: `memory_bytes`, 12 bytes a group, 4 bytes a block of log. Flash: the sketch once or, between a pass and the
 //! commit behind it, up to twice; and the logs.
@@ -37,9 +37,11 @@
 //! adds it to a copy. A key's columns come from 23 (or 40) bits of its hash, kept in the log, instead of from all of it;
 //! [`FrequencyOptions::record_bytes`] says what that costs.
 
+mod cursor;
 mod flash;
 mod format;
 mod heavy;
+mod intake;
 mod log;
 mod memory;
 #[cfg(test)]
@@ -47,6 +49,7 @@ mod model;
 mod options;
 mod page;
 mod panes;
+mod pass;
 mod place;
 mod plan;
 mod query;
@@ -64,14 +67,14 @@ pub use shared::FrequencyWriter;
 
 use crate::sketch::count_min::Layout;
 use crate::sketch::{CountBounds, HashId};
-use crate::store::{FileRef, Files, Reservation};
-use crate::{Error, KeyHash, Result};
+use crate::store::{FileRef, Reservation};
+use crate::{KeyHash, Result};
 use flash::Pages;
+use intake::{Batch, Held, Intake};
 use log::Log;
-use memory::Buffer;
-use place::Shape;
+use place::{Place, Shape};
 use query::View;
-use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A count-min sketch that lives in a store; see the module's own page.
 ///
@@ -93,18 +96,16 @@ use std::path::PathBuf;
 #[derive(Debug)]
 pub struct Frequency {
     shape: Shape,
-    pending: usize,
-    memory_bytes: usize,
-    files: Files,
     hash_id: HashId,
-    /// Where the store is, if it cannot be written.
-    read_only: Option<PathBuf>,
-    buffer: Buffer,
-    logs: Vec<Log>,
+    intake: Arc<Intake>,
     pages: Pages,
-    sequence: u64,
+    /// Most lanes of a pass.
+    lanes_max: usize,
+    /// How many writers there were.
+    writers_given: usize,
     /// Which pane of a window it is; 0 otherwise.
     epoch: u64,
+    /// The weight of what the slots have reported.
     weight: u64,
     saturated: bool,
     /// Whether there is something to commit.
@@ -112,6 +113,10 @@ pub struct Frequency {
     table: Option<FileRef>,
     prepared_table: Option<FileRef>,
     is_table_changed: bool,
+    /// What the options asked for.
+    memory_bytes: usize,
+    /// RAM of a pass, for all its lanes.
+    pass_bytes: usize,
     _reservation: Reservation,
 }
 
@@ -128,23 +133,8 @@ impl Frequency {
     /// # Panics
     /// If there are weights, but not one for each hash.
     pub fn update(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
-        self.writable()?;
-        let Some(weights) = weights else {
-            return self.update_units(hashes);
-        };
-        assert_eq!(hashes.len(), weights.len(), "one weight for each hash");
-        let place = self.shape.place();
-        let mut records = Vec::with_capacity(hashes.len());
-        for (&hash, &weight) in hashes.iter().zip(weights) {
-            let mut left = weight;
-            // A record's weight is signed: one above i64::MAX takes two or three.
-            while left > 0 {
-                let part = left.min(i64::MAX as u64);
-                records.push((place.entry(hash), part as i64));
-                left -= part;
-            }
-        }
-        self.push_weighted(&records)
+        let intake = Arc::clone(&self.intake);
+        add(&intake, 0, self.shape.place(), hashes, weights, &mut || self.make_way())
     }
 
     /// Takes `weights[i]` off `hashes[i]`; without weights, 1 from each. No key may fall below zero: the strict turnstile
@@ -160,7 +150,7 @@ impl Frequency {
     /// # Panics
     /// If there are weights, but not one for each hash.
     pub fn remove(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
-        self.writable()?;
+        self.intake.writable()?;
         self.plain("remove")?;
         assert!(weights.is_none_or(|weights| weights.len() == hashes.len()), "one weight for each hash");
         let place = self.shape.place();
@@ -174,7 +164,8 @@ impl Frequency {
                 records.push((place.entry(hash), -signed));
             }
         }
-        self.push_weighted(&records)
+        let intake = Arc::clone(&self.intake);
+        intake.take(0, Batch::Weighted(&records), &mut || self.make_way())
     }
 
     /// How often each key occurred: never too low, too high by little. In the order of `hashes`.
@@ -223,7 +214,7 @@ impl Frequency {
     ///
     /// `n epsilon (1 + sqrt(2 (c + 1) k ln k / n))`; [`Frequency::bounds`] needs no such stream.
     pub fn theorem_1_error(&self, c: f64) -> f64 {
-        self.shape.layout.theorem_1_error((self.weight as f64).max(1.0), c)
+        self.shape.layout.theorem_1_error((self.total_weight() as f64).max(1.0), c)
     }
 
     /// Moves everything that waits to the pages, in one pass.
@@ -234,35 +225,17 @@ impl Frequency {
     /// # Errors
     /// `Full` leaves everything countable, and can be tried again; other errors of writing poison the store.
     pub fn apply(&mut self) -> Result<()> {
-        self.writable()?;
-        if self.logs.is_empty() && self.buffer.is_empty() {
-            return Ok(());
-        }
-        let place = self.shape.place();
-        self.sequence += 1;
-        self.is_changed = true;
-        self.is_table_changed = true;
-        let (mut through, saturated) = (0, &mut self.saturated);
-        let applied = self.pages.apply(
-            &self.files,
-            &self.logs,
-            self.buffer.sorted(),
-            self.sequence,
-            &mut |page, full| {
-                through = page;
-                *saturated |= full;
-            },
-        );
-        // The groups that are through hold their part of the buffer.
-        self.buffer.forget_below(place, through);
-        applied?;
-        self.discard_logs();
-        Ok(())
+        self.intake.writable()?;
+        let intake = Arc::clone(&self.intake);
+        let mut held = intake.hold();
+        self.hear(&mut held);
+        held.drain()?;
+        self.pass(&mut held)
     }
 
     /// The sum of all weights.
     pub fn total_weight(&self) -> u64 {
-        self.weight
+        plus(self.weight, self.intake.weight())
     }
 
     /// Whether a pass has seen a cell come to stand at its maximum.
@@ -275,105 +248,94 @@ impl Frequency {
         &self.shape.layout
     }
 
-    /// How many updates of weight 1 the buffer holds; those of other weights take twice the space.
+    /// How many updates of weight 1 the buffer of a writer holds; those of other weights take twice the space.
     pub fn buffer_updates(&self) -> usize {
-        self.buffer.capacity()
+        self.intake.slot(0).buffer.capacity()
     }
 
     /// How many chunks a group may have now: logs that are not applied yet.
     pub fn pending_chunks(&self) -> usize {
-        self.logs.len()
+        self.intake.hold().logs.len()
     }
 
-    fn update_units(&mut self, hashes: &[KeyHash]) -> Result<()> {
-        let place = self.shape.place();
-        for part in hashes.chunks(self.buffer.capacity().max(1)) {
-            self.make_room(part.len(), false)?;
-            self.buffer.push_units(part.iter().map(|&hash| place.entry(hash)));
-            self.weight = self.weight.saturating_add(part.len() as u64);
-            self.is_changed = true;
-        }
-        Ok(())
-    }
-
-    fn push_weighted(&mut self, records: &[(u64, i64)]) -> Result<()> {
-        for part in records.chunks((self.buffer.capacity() / 2).max(1)) {
-            self.make_room(part.len(), true)?;
-            for &(entry, weight) in part {
-                self.buffer.push(entry, weight);
-                self.weight = self.weight.saturating_add_signed(weight);
-            }
-            self.is_changed = true;
-        }
-        Ok(())
-    }
-
-    fn make_room(&mut self, updates: usize, weighted: bool) -> Result<()> {
-        let has_room = |buffer: &Buffer| buffer.room(weighted) >= updates;
-        if has_room(&self.buffer) || self.buffer.condense()? && has_room(&self.buffer) {
-            return Ok(());
-        }
-        self.flush()
-    }
-
-    /// Empties the buffer, to a log or, where a group would have too many chunks, to the pages.
+    /// Empties the buffers: to logs or, where a group would have too many chunks, to the pages.
+    #[cfg(test)]
     fn flush(&mut self) -> Result<()> {
-        if self.buffer.is_empty() {
+        let intake = Arc::clone(&self.intake);
+        self.move_on(&mut intake.hold())
+    }
+
+    /// Makes it possible that a full buffer is logged, unless that has become possible meanwhile.
+    fn make_way(&mut self) -> Result<()> {
+        let intake = Arc::clone(&self.intake);
+        let mut held = intake.hold();
+        if held.logs.len() < intake.pending() { Ok(()) } else { self.move_on(&mut held) }
+    }
+
+    fn move_on(&mut self, held: &mut Held<'_>) -> Result<()> {
+        self.hear(held);
+        let pending = self.intake.pending();
+        // What a pass that failed left goes first: the logs would grow in number from try to try.
+        if held.logs.len() <= pending {
+            held.drain()?;
+        }
+        if held.logs.len() <= pending || self.merge_logs(held)? {
             return Ok(());
         }
-        if self.logs.len() >= self.pending {
-            return if self.merge_logs()? { Ok(()) } else { self.apply() };
+        self.pass(held)
+    }
+
+    /// Applies the logs to the pages.
+    fn pass(&mut self, held: &mut Held<'_>) -> Result<()> {
+        if held.logs.is_empty() {
+            return Ok(());
         }
-        let log =
-            Log::write(&self.files, self.shape, self.sequence + 1, |log| log.push_all(self.buffer.sorted()))?;
-        self.take_log(log);
+        let plan = pass::Plan::new(self.shape, held.logs.len(), self.lanes_max, self.pass_bytes);
+        let sequence = held.next_sequence();
+        (self.is_changed, self.is_table_changed) = (true, true);
+        let (saturated, applied) = self.pages.apply(self.intake.files(), &held.logs, sequence, plan);
+        self.saturated |= saturated;
+        applied?;
+        held.discard_logs();
         Ok(())
     }
 
-    /// Makes one log of all and the buffer, if that is cheaper than a pass over a single group.
-    fn merge_logs(&mut self) -> Result<bool> {
-        let late_blocks = self.buffer.len() / self.shape.block_records() + 1;
-        let blocks = self.logs.iter().map(Log::blocks).sum::<u64>() + late_blocks as u64;
-        if self.pending == 0 || 8 * blocks > u64::from(self.shape.group_pages) {
+    /// Makes one log of all, if that is cheaper than a pass over a single group.
+    fn merge_logs(&mut self, held: &mut Held<'_>) -> Result<bool> {
+        let blocks = held.logs.iter().map(Log::blocks).sum::<u64>();
+        if self.intake.pending() == 0 || 8 * blocks > u64::from(self.shape.group_pages) {
             return Ok(false);
         }
-        let (shape, pages, late) = (self.shape, &self.pages, self.buffer.sorted());
-        let applied = |group: usize| pages.table()[group].sequence;
-        let log = log::merge(&self.files, shape, self.sequence + 1, &self.logs, late, applied)?;
-        self.discard_logs();
-        self.take_log(log);
+        self.is_changed = true;
+        let pages = &self.pages;
+        held.merge_logs(self.shape, |group| pages.table[group].sequence)?;
         Ok(true)
     }
 
-    /// The buffer is in `log` now.
-    fn take_log(&mut self, log: Log) {
-        self.sequence += 1;
-        self.is_changed = true;
-        if log.blocks() > 0 {
-            self.logs.push(log);
-        } else {
-            let _ = self.files.discard(log.file_ref.id);
-        }
-        self.buffer.clear();
-    }
-
-    /// The logs are in other places now.
-    fn discard_logs(&mut self) {
-        for log in self.logs.drain(..) {
-            // A committed log cannot be discarded: it goes when the next commit does not name it.
-            let _ = self.files.discard(log.file_ref.id);
-        }
+    /// Takes down what the slots have to report.
+    fn hear(&mut self, held: &mut Held<'_>) {
+        let (weight, is_fresh) = held.take_news();
+        self.weight = plus(self.weight, weight);
+        self.is_changed |= is_fresh;
     }
 
     fn answer(&mut self, hashes: &[KeyHash], each: &mut dyn FnMut(usize, u64, u64)) -> Result<()> {
-        self.buffer.settle();
+        let intake = Arc::clone(&self.intake);
+        let mut held = intake.hold();
+        held.settle();
         let place = self.shape.place();
         let entries: Vec<u64> = hashes.iter().map(|&hash| place.entry(hash)).collect();
-        self.view().answer(&entries, each)
+        self.view(&held).answer(&entries, each)
     }
 
-    fn view(&self) -> View<'_> {
-        View { shape: self.shape, pages: &self.pages, logs: &self.logs, buffer: &self.buffer }
+    fn view<'a>(&'a self, held: &'a Held<'_>) -> View<'a> {
+        View {
+            shape: self.shape,
+            files: self.intake.files(),
+            pages: &self.pages,
+            logs: &held.logs,
+            waiting: held.waiting().collect(),
+        }
     }
 
     fn plain(&self, operation: &'static str) -> Result<()> {
@@ -382,13 +344,37 @@ impl Frequency {
         }
         Ok(())
     }
+}
 
-    fn writable(&self) -> Result<()> {
-        match &self.read_only {
-            Some(path) => Err(Error::ReadOnly { path: path.clone() }),
-            None => Ok(()),
+/// Adds a batch through slot `at` of `intake`.
+fn add(
+    intake: &Intake,
+    at: usize,
+    place: Place,
+    hashes: &[KeyHash],
+    weights: Option<&[u64]>,
+    make_way: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    intake.writable()?;
+    let Some(weights) = weights else {
+        return intake.take(at, Batch::Units(hashes), make_way);
+    };
+    assert_eq!(hashes.len(), weights.len(), "one weight for each hash");
+    let mut records = Vec::with_capacity(hashes.len());
+    for (&hash, &weight) in hashes.iter().zip(weights) {
+        let mut left = weight;
+        // A record's weight is signed: one above i64::MAX takes two or three.
+        while left > 0 {
+            let part = left.min(i64::MAX as u64);
+            records.push((place.entry(hash), part as i64));
+            left -= part;
         }
     }
+    intake.take(at, Batch::Weighted(&records), make_way)
+}
+
+fn plus(weight: u64, more: i128) -> u64 {
+    (i128::from(weight) + more).clamp(0, u64::MAX.into()) as u64
 }
 
 fn markov_error(shape: Shape, page_weight: u64, confidence: f64) -> u64 {

@@ -27,6 +27,7 @@ pub struct FrequencyOptions {
     is_conservative: bool,
     pub(super) pending: usize,
     pub(super) memory_bytes: usize,
+    pub(super) writers: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -44,9 +45,6 @@ impl Default for FrequencyOptions {
 }
 
 impl FrequencyOptions {
-    /// RAM that each pending chunk needs for its reader.
-    pub const PENDING_CHUNK_BYTES: usize = super::log::Log::cursor_bytes();
-
     /// `epsilon = 1e-6`, `delta = 0.01`, cells of 4 bytes, records of 4 bytes, up to 16 pending chunks a group, 32 MiB of
     /// RAM.
     pub fn new() -> Self {
@@ -58,6 +56,7 @@ impl FrequencyOptions {
             is_conservative: false,
             pending: 16,
             memory_bytes: 32 << 20,
+            writers: 1,
         }
     }
 
@@ -138,6 +137,13 @@ impl FrequencyOptions {
     /// RAM for the buffer of updates, one group, and the readers of pending chunks; taken from the store's budget.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
+        self
+    }
+
+    /// How many threads will add at the same time, each through its [`FrequencyWriter`](super::FrequencyWriter) with its own
+    /// share of the memory. Not stored: a matter of the process. At least 1; the default is 1.
+    pub fn writers(mut self, writers: usize) -> Self {
+        self.writers = writers.max(1);
         self
     }
 

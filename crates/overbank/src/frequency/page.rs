@@ -52,6 +52,13 @@ impl<'a> Updates<'a> {
         Updates { units, weighted }
     }
 
+    /// Those of the pages below `end`, of updates that begin near it.
+    pub(super) fn below(self, place: Place, end: u64) -> Self {
+        let units = gallop(self.units, |&entry| place.page(entry) < end);
+        let weighted = gallop(self.weighted, |&(entry, _)| place.page(entry) < end);
+        Updates { units: &self.units[..units], weighted: &self.weighted[..weighted] }
+    }
+
     pub(super) fn is_empty(self) -> bool {
         self.units.is_empty() && self.weighted.is_empty()
     }
@@ -82,6 +89,15 @@ impl<'a> Updates<'a> {
         }
         Ok(())
     }
+}
+
+/// The partition point of `sorted`, in time that depends on how near it is.
+fn gallop<T>(sorted: &[T], is_below: impl Fn(&T) -> bool) -> usize {
+    let mut reach = 16;
+    while reach < sorted.len() && is_below(&sorted[reach]) {
+        reach *= 4;
+    }
+    sorted[..sorted.len().min(reach)].partition_point(is_below)
 }
 
 /// Adds updates to `blocks`, the blocks of the pages from `first_page` on. Returns whether a cell came to stand at its

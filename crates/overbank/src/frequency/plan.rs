@@ -2,7 +2,7 @@
 
 use super::memory::Buffer;
 use super::options::FrequencyOptions;
-use super::saved::fixed_bytes;
+use super::saved::buffer_bytes;
 use crate::Result;
 use crate::device::BLOCK_BYTES;
 use crate::sketch::count_min::Layout;
@@ -33,8 +33,8 @@ impl FrequencyOptions {
     ///
     /// # Accuracy
     /// The I/O is that of distinct keys, each of which is logged or applied by itself; repeated keys cost less. Where `k`
-    /// pages take `M` updates in the buffer and `P` chunks pending, a cycle is `P + 1` buffers, `P` of them logged and read
-    /// back, and one pass over the pages. The paper's bound, a read and a write of `k` blocks a buffer, is `P = 0`.
+    /// pages take `M` updates in the buffer and `P` chunks pending, a cycle is `P + 1` buffers, each logged and read back,
+    /// and one pass over the pages. The paper's bound, a read and a write of `k` blocks a buffer, is `P = 0`.
     ///
     /// ```
     /// use overbank::frequency::FrequencyOptions;
@@ -47,22 +47,23 @@ impl FrequencyOptions {
     /// `InvalidOption`.
     pub fn plan(&self) -> Result<FrequencyPlan> {
         let shape = self.to_shape()?;
-        let buffer_bytes = self.memory_bytes.saturating_sub(fixed_bytes(shape, self.pending));
+        let buffer_bytes = buffer_bytes(shape, self.memory_bytes, self.pending, self.writers);
         let buffer_updates = Buffer::new(buffer_bytes).capacity().max(1);
         let pages = shape.groups() as f64 * f64::from(shape.group_pages);
         let log_blocks = (buffer_updates as f64 / shape.block_records() as f64).ceil();
         let fence_blocks = (log_blocks / super::format::BLOCK_FENCES as f64).ceil();
-        let (pending, cycle) = (self.pending as f64, (self.pending + 1) as f64 * buffer_updates as f64);
+        let (pending, logs) = (self.pending as f64, (self.pending + 1) as f64);
+        let cycle = logs * buffer_updates as f64;
         let flash_bytes = shape.groups() as u64 * shape.group_bytes() as u64;
-        let logs_bytes = (pending * (log_blocks + fence_blocks)) as u64 * BLOCK_BYTES as u64;
+        let logs_bytes = (logs * (log_blocks + fence_blocks)) as u64 * BLOCK_BYTES as u64;
         Ok(FrequencyPlan {
             layout: shape.layout,
             memory_bytes: self.memory_bytes,
             buffer_updates,
             flash_bytes,
             flash_bytes_max: 2 * flash_bytes + logs_bytes,
-            blocks_written: (pages + pending * (log_blocks + fence_blocks)) / cycle,
-            blocks_read: (pages + pending * log_blocks) / cycle,
+            blocks_written: (pages + logs * (log_blocks + fence_blocks)) / cycle,
+            blocks_read: (pages + logs * log_blocks) / cycle,
             estimate_blocks: 1.0 + pending,
         })
     }

@@ -4,15 +4,16 @@
 //! table of groups, the pages file and the logs. Whether the record arrives or not, the sketch in RAM is right: what was
 //! written for it is not named, and not written over.
 
-use super::Frequency;
 use super::flash::Pages;
 use super::format::{self, State, VERSION};
+use super::intake::Intake;
 use super::log::Log;
 use super::memory::Buffer;
 use super::options::{FrequencyOptions, invalid};
 use super::place::Shape;
 use super::query::ROUND_BYTES;
 use super::writer::WRITER_BYTES;
+use super::{Frequency, pass};
 use crate::store::{CommitId, Entry, FileRef, Files, Participant, Prepared, Record, Store, Structure};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -38,7 +39,7 @@ impl Store {
             let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
             return Err(Error::Incompatible { what: "the shape", expected, found });
         }
-        Frequency::open(self, name)
+        Frequency::open_for(self, name, options.writers)
     }
 }
 
@@ -66,7 +67,7 @@ impl Frequency {
             memory_bytes: options.memory_bytes as u64,
             logs: Vec::new(),
         };
-        let mut sketch = Self::assemble(store, name, empty, Pages::new(shape), Vec::new())?;
+        let mut sketch = Self::assemble(store, name, empty, Pages::new(shape), Vec::new(), options.writers)?;
         sketch.is_changed = true;
         sketch.is_table_changed = true;
         sketch.attach(store, name)
@@ -77,6 +78,10 @@ impl Frequency {
     /// # Errors
     /// `NotFound`, `Incompatible` if it is another kind of summary, `UnsupportedVersion`, `Corrupt`, `BudgetExceeded`.
     pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
+        Self::open_for(store, name, 1)
+    }
+
+    pub(crate) fn open_for(store: &Store, name: &str, writers: usize) -> Result<Arc<Mutex<Self>>> {
         let entry = store
             .record(name)
             .ok_or_else(|| Error::NotFound { what: "frequency sketch", name: name.to_owned() })?;
@@ -99,33 +104,46 @@ impl Frequency {
         let logs = logs
             .map(|(&(sequence, blocks), file)| Log::open(files, state.shape, *file, sequence, blocks))
             .collect::<Result<_>>()?;
-        let mut sketch = Self::assemble(store, name, state, pages, logs)?;
+        let mut sketch = Self::assemble(store, name, state, pages, logs, writers)?;
         sketch.table = Some(stored[0]);
         sketch.attach(store, name)
     }
 
-    fn assemble(store: &Store, name: &str, state: State, pages: Pages, logs: Vec<Log>) -> Result<Self> {
+    fn assemble(
+        store: &Store,
+        name: &str,
+        state: State,
+        pages: Pages,
+        logs: Vec<Log>,
+        writers: usize,
+    ) -> Result<Self> {
+        let shape = state.shape;
         let pending = state.pending as usize;
-        let fixed_bytes = fixed_bytes(state.shape, pending.max(logs.len()));
         let wanted_bytes = usize::try_from(state.memory_bytes).unwrap_or(usize::MAX);
-        let least_bytes = fixed_bytes + Buffer::least_bytes();
+        let most_logs = pending.max(logs.len());
+        let least_bytes = least_bytes(shape, most_logs, writers);
         if wanted_bytes < least_bytes {
-            let why = format!("groups, readers and buffer need at least {least_bytes}");
+            let why = format!("groups, readers and buffers need at least {least_bytes}");
             return invalid("memory_bytes", wanted_bytes, &why);
         }
         let what = format!("frequency sketch {name:?}");
         let reservation = store.budget().reserve(&what, wanted_bytes, least_bytes)?;
+        let buffer_bytes = buffer_bytes(shape, reservation.bytes(), most_logs, writers);
+        let threads = store.workers().threads();
+        let intake = Intake::new(
+            shape,
+            store.files().clone(),
+            (0..writers).map(|_| Buffer::new(buffer_bytes)),
+            (logs, pending, state.sequence),
+            (store.is_read_only().then(|| store.device().path()), threads > 0),
+        );
         Ok(Self {
-            shape: state.shape,
-            pending,
-            memory_bytes: wanted_bytes,
-            files: store.files().clone(),
+            shape,
             hash_id: store.hasher().into(),
-            read_only: store.is_read_only().then(|| store.device().path()),
-            buffer: Buffer::new(reservation.bytes() - fixed_bytes),
-            logs,
+            intake: Arc::new(intake),
             pages,
-            sequence: state.sequence,
+            lanes_max: if threads == 0 { 1 } else { 2 * (threads + 1) },
+            writers_given: 0,
             epoch: state.epoch,
             weight: state.weight,
             saturated: state.saturated,
@@ -133,12 +151,14 @@ impl Frequency {
             table: None,
             prepared_table: None,
             is_table_changed: false,
+            memory_bytes: wanted_bytes,
+            pass_bytes: pass_bytes(shape, reservation.bytes(), most_logs, writers),
             _reservation: reservation,
         })
     }
 
     fn attach(self, store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
-        let is_read_only = self.read_only.is_some();
+        let is_read_only = store.is_read_only();
         let shared = Arc::new(Mutex::new(self));
         match store.attach(name, Arc::clone(&shared) as Arc<Mutex<dyn Participant>>) {
             // Any number of readers may ask; one of them is enough to vouch for the blocks.
@@ -154,16 +174,17 @@ impl Participant for Frequency {
     }
 
     fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
+        let intake = Arc::clone(&self.intake);
+        let mut held = intake.hold();
+        self.hear(&mut held);
         if !self.is_changed {
             return Ok(Prepared::Unchanged);
         }
-        self.flush()?;
+        self.move_on(&mut held)?;
         self.pages.sync()?;
-        for log in &mut self.logs {
-            if !log.is_synced {
-                log.file.sync()?;
-                log.is_synced = true;
-            }
+        for log in held.logs.iter_mut().filter(|log| !log.is_synced) {
+            log.file.sync()?;
+            log.is_synced = true;
         }
         let table = match self.table.filter(|_| !self.is_table_changed) {
             Some(table) => table,
@@ -173,17 +194,17 @@ impl Participant for Frequency {
         let state = State {
             shape: self.shape,
             saturated: self.saturated,
-            pending: self.pending as u32,
-            sequence: self.sequence,
+            pending: intake.pending() as u32,
+            sequence: intake.sequence(),
             extents: self.pages.extents().into(),
             epoch: self.epoch,
             weight: self.weight,
             memory_bytes: self.memory_bytes as u64,
-            logs: self.logs.iter().map(|log| (log.sequence, log.blocks())).collect(),
+            logs: held.logs.iter().map(|log| (log.sequence, log.blocks())).collect(),
         };
         let mut named = vec![table];
         named.extend(self.pages.file_ref());
-        named.extend(self.logs.iter().map(|log| log.file_ref));
+        named.extend(held.logs.iter().map(|log| log.file_ref));
         Ok(Prepared::Changed(Record { state: state.encode(), files: named }))
     }
 
@@ -199,10 +220,26 @@ impl Participant for Frequency {
     }
 }
 
-/// RAM beside the buffer: two groups (of a merge) or one and a round of an estimate, a cursor for each pending chunk, and
-/// the log's writer.
-pub(super) fn fixed_bytes(shape: Shape, pending: usize) -> usize {
-    shape.group_bytes() + shape.group_bytes().max(ROUND_BYTES) + pending * Log::cursor_bytes() + WRITER_BYTES
+/// RAM of each writer's buffer: what the writers of logs leave, and what passes, merges (two groups) and estimates (a group
+/// and a round) need, of which one happens at a time. The buffers keep their memory: an allocator that gets it back in one
+/// place and hands it out in another holds it twice.
+pub(super) fn buffer_bytes(shape: Shape, memory_bytes: usize, pending: usize, writers: usize) -> usize {
+    let rest = pass_bytes(shape, memory_bytes, pending, writers) + writers * WRITER_BYTES;
+    memory_bytes.saturating_sub(rest) / writers
+}
+
+/// RAM beside the buffers and the writers of logs.
+fn pass_bytes(shape: Shape, memory_bytes: usize, pending: usize, writers: usize) -> usize {
+    (memory_bytes / 3).max(least_pass_bytes(shape, pending, writers))
+}
+
+fn least_pass_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
+    let others = shape.group_bytes() + shape.group_bytes().max(ROUND_BYTES);
+    others.max(pass::Plan::least_bytes(shape, pending + writers))
+}
+
+fn least_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
+    least_pass_bytes(shape, pending, writers) + writers * (WRITER_BYTES + Buffer::least_bytes())
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {

@@ -1,19 +1,29 @@
 //! Writers side by side: each thread takes updates through its own [`FrequencyWriter`].
 
-use super::Frequency;
+use super::intake::Intake;
+use super::{Frequency, add};
 use crate::{KeyHash, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One thread's way to add to a sketch that others add to and ask at the same time.
+///
+/// Writers hash, buffer, sort and log side by side; only passes over the pages stop them all. A sketch has
+/// [`writers`](super::FrequencyOptions::writers) buffers; more writers than that share them. An update counts in every
+/// estimate and commit that begins after it has returned.
 #[derive(Clone, Debug)]
 pub struct FrequencyWriter {
     sketch: Arc<Mutex<Frequency>>,
+    intake: Arc<Intake>,
+    slot: usize,
 }
 
 impl FrequencyWriter {
     /// A writer for `sketch`.
     pub fn new(sketch: &Arc<Mutex<Frequency>>) -> Self {
-        Self { sketch: Arc::clone(sketch) }
+        let mut inner = sketch.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = inner.writers_given % inner.intake.writers();
+        inner.writers_given += 1;
+        Self { sketch: Arc::clone(sketch), intake: Arc::clone(&inner.intake), slot }
     }
 
     /// As [`Frequency::update`].
@@ -24,6 +34,9 @@ impl FrequencyWriter {
     /// # Panics
     /// If there are weights, but not one for each hash.
     pub fn update(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
-        self.sketch.lock().unwrap_or_else(PoisonError::into_inner).update(hashes, weights)
+        let place = self.intake.slot(self.slot).shape.place();
+        add(&self.intake, self.slot, place, hashes, weights, &mut || {
+            self.sketch.lock().unwrap_or_else(PoisonError::into_inner).make_way()
+        })
     }
 }

@@ -13,6 +13,7 @@
 //! | merge | both sketches, logs | the sketch | as decay |
 
 use super::flash::Pages;
+use super::intake::Held;
 use super::options::invalid;
 use super::page;
 use super::place::Shape;
@@ -20,6 +21,7 @@ use super::query::View;
 use super::{Frequency, Layout};
 use crate::device::{AlignedBuf, BLOCK_BYTES};
 use crate::{Error, Result};
+use std::sync::Arc;
 
 impl Frequency {
     /// Adds the other sketch: the result is that of one sketch that saw both streams.
@@ -28,15 +30,18 @@ impl Frequency {
     /// `Incompatible` where hash, seed or shape differ; `InvalidOption` in conservative mode; `ReadOnly`; what the devices
     /// say. Then nothing changed.
     pub fn merge(&mut self, other: &mut Frequency) -> Result<()> {
-        self.writable()?;
+        self.intake.writable()?;
         self.plain("add up")?;
         self.hash_id.require(other.hash_id)?;
         if self.shape != other.shape {
             let (expected, found) = (format!("{:?}", self.shape), format!("{:?}", other.shape));
             return Err(Error::Incompatible { what: "the shape", expected, found });
         }
-        other.buffer.sorted();
-        let theirs = other.view();
+        let their_intake = Arc::clone(&other.intake);
+        let mut held = their_intake.hold();
+        other.hear(&mut held);
+        held.settle();
+        let theirs = other.view(&held);
         let mut more = AlignedBuf::zeroed(self.shape.group_bytes());
         self.rewrite(self.shape, &mut |ours, group, blocks| {
             let pages: Vec<u64> = ours.shape.pages_of(group).collect();
@@ -56,7 +61,7 @@ impl Frequency {
     /// # Errors
     /// `InvalidOption` if the number of pages is odd; `ReadOnly`; what the device says. Then nothing changed.
     pub fn fold(&mut self) -> Result<()> {
-        self.writable()?;
+        self.intake.writable()?;
         let layout = self.shape.layout;
         if !layout.pages().is_multiple_of(2) {
             return invalid("pages", layout.pages(), "only an even number of pages can be halved");
@@ -99,7 +104,7 @@ impl Frequency {
     /// # Errors
     /// `ReadOnly`; what the device says. Then nothing changed.
     pub fn decay(&mut self) -> Result<()> {
-        self.writable()?;
+        self.intake.writable()?;
         self.rewrite(self.shape, &mut |view, group, blocks| {
             let pages: Vec<u64> = view.shape.pages_of(group).collect();
             view.compose(&pages, blocks)?;
@@ -115,8 +120,9 @@ impl Frequency {
     /// # Errors
     /// `ReadOnly`.
     pub fn clear(&mut self) -> Result<()> {
-        self.writable()?;
-        self.replace(Pages::new(self.shape));
+        self.intake.writable()?;
+        let intake = Arc::clone(&self.intake);
+        self.replace(Pages::new(self.shape), &mut intake.hold());
         (self.weight, self.saturated) = (0, false);
         Ok(())
     }
@@ -124,34 +130,35 @@ impl Frequency {
     /// Puts a new pages file of `shape` in the place of pages, logs and buffer. `compose` fills the blocks of a group and
     /// says whether a cell came to stand at its maximum.
     fn rewrite(&mut self, shape: Shape, compose: &mut Compose<'_>) -> Result<()> {
-        self.buffer.sorted();
-        let sequence = self.sequence + 1;
+        let intake = Arc::clone(&self.intake);
+        let mut held = intake.hold();
+        held.settle();
+        let sequence = held.next_sequence();
         let mut pages = Pages::new(shape);
         let mut blocks = AlignedBuf::zeroed(shape.group_bytes());
         let mut saturated = false;
         for group in 0..shape.groups() {
-            let composed = compose(&self.view(), group, &mut blocks);
+            let composed = compose(&self.view(&held), group, &mut blocks);
             let stored = composed.and_then(|full| {
                 saturated |= full;
-                pages.store(&self.files, group, &mut blocks, sequence)
+                pages.store(intake.files(), group, &mut blocks, sequence)
             });
             if let Err(error) = stored {
-                pages.discard(&self.files);
+                pages.discard(intake.files());
                 return Err(error);
             }
         }
         self.saturated |= saturated;
         self.shape = shape;
-        self.sequence = sequence;
-        self.replace(pages);
+        self.replace(pages, &mut held);
         Ok(())
     }
 
-    /// Puts `pages` in the place of pages, logs and buffer.
-    fn replace(&mut self, pages: Pages) {
-        std::mem::replace(&mut self.pages, pages).discard(&self.files);
-        self.discard_logs();
-        self.buffer.clear();
+    /// Puts `pages` in the place of pages, logs and buffers.
+    fn replace(&mut self, pages: Pages, held: &mut Held<'_>) {
+        self.hear(held);
+        std::mem::replace(&mut self.pages, pages).discard(self.intake.files());
+        held.forget(self.shape);
         (self.is_changed, self.is_table_changed) = (true, true);
     }
 }

@@ -4,44 +4,66 @@ use super::format::{BLOCK_FENCES, BlockOfRecords, FENCES_TAG, RECORDS_TAG};
 use super::page::Updates;
 use super::place::{Place, Shape};
 use crate::Result;
+use crate::device::behind::{Pieces, write_behind};
 use crate::device::block::{self, BODY_BYTES, BlockOwner, Seal};
-use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile};
+use crate::device::{BLOCK_BYTES, DeviceFile};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Blocks written at a time.
+/// Blocks written at a time: of 256 KiB, one composed while one is on its way, the devices measured here make their rate.
 const WRITE_BLOCKS: usize = 64;
 
-/// RAM of a writer.
-pub(super) const WRITER_BYTES: usize = WRITE_BLOCKS * BLOCK_BYTES;
+/// RAM of a writer: the piece that is composed, and the one on its way.
+pub(super) const WRITER_BYTES: usize = 2 * WRITE_BLOCKS * BLOCK_BYTES;
 
 /// A log that is being written.
-pub(super) struct Writer<'a> {
-    file: &'a dyn DeviceFile,
+pub(super) struct Writer<'a, 'p> {
+    pieces: &'a mut Pieces<'p>,
     owner: BlockOwner,
     shape: Shape,
     place: Place,
     sequence: u64,
     fences: Vec<u32>,
     records: BlockOfRecords,
-    buffer: AlignedBuf,
+    /// Blocks in the piece.
     filled: usize,
-    written: u64,
     hash: Xxh3,
 }
 
-impl<'a> Writer<'a> {
-    pub(super) fn new(file: &'a dyn DeviceFile, owner: BlockOwner, shape: Shape, sequence: u64) -> Self {
+/// What a whole log is.
+pub(super) struct Written {
+    /// The first page of each block of records.
+    pub(super) fences: Vec<u32>,
+    pub(super) blocks: u64,
+    pub(super) xxh3: u128,
+}
+
+/// Writes what `fill` pushes, in hash order, to `file`; while the next part is composed if `is_behind`.
+pub(super) fn write(
+    file: &dyn DeviceFile,
+    owner: BlockOwner,
+    shape: Shape,
+    sequence: u64,
+    is_behind: bool,
+    fill: impl FnOnce(&mut Writer<'_, '_>) -> Result<()>,
+) -> Result<Written> {
+    write_behind(file, WRITE_BLOCKS * BLOCK_BYTES, is_behind, |pieces| {
+        let mut writer = Writer::new(pieces, owner, shape, sequence);
+        fill(&mut writer)?;
+        writer.finish()
+    })
+}
+
+impl<'a, 'p> Writer<'a, 'p> {
+    fn new(pieces: &'a mut Pieces<'p>, owner: BlockOwner, shape: Shape, sequence: u64) -> Self {
         Writer {
-            file,
+            pieces,
             owner,
             shape,
             place: shape.place(),
             sequence,
             fences: Vec::new(),
             records: BlockOfRecords::default(),
-            buffer: AlignedBuf::zeroed(WRITER_BYTES),
             filled: 0,
-            written: 0,
             hash: Xxh3::new(),
         }
     }
@@ -58,9 +80,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Writes what is left. Returns the first page of each block of records, how many blocks there are in all, and their
-    /// hash.
-    pub(super) fn finish(mut self) -> Result<(Vec<u32>, u64, u128)> {
+    /// Writes what is left.
+    fn finish(mut self) -> Result<Written> {
         if !self.records.is_empty() {
             self.put_records()?;
         }
@@ -73,8 +94,9 @@ impl<'a> Writer<'a> {
             })?;
         }
         self.flush()?;
+        let blocks = self.blocks();
         // 0 would mean a file written in place.
-        Ok((fences, self.written, self.hash.digest128().max(1)))
+        Ok(Written { fences, blocks, xxh3: self.hash.digest128().max(1) })
     }
 
     fn put_records(&mut self) -> Result<()> {
@@ -87,23 +109,26 @@ impl<'a> Writer<'a> {
     }
 
     fn put(&mut self, tag: u32, fill: impl FnOnce(&mut [u8])) -> Result<()> {
-        let block = &mut self.buffer[self.filled * BLOCK_BYTES..][..BLOCK_BYTES];
+        let number = self.blocks();
+        let block = &mut self.pieces.piece()[self.filled * BLOCK_BYTES..][..BLOCK_BYTES];
         fill(&mut block[..BODY_BYTES]);
-        let number = self.written + self.filled as u64;
         block::seal(block, self.owner, number, Seal { tag, sequence: self.sequence });
         self.filled += 1;
         if self.filled == WRITE_BLOCKS { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<()> {
-        let bytes = &self.buffer[..self.filled * BLOCK_BYTES];
-        if bytes.is_empty() {
+        let bytes = self.filled * BLOCK_BYTES;
+        if bytes == 0 {
             return Ok(());
         }
-        self.hash.update(bytes);
-        self.file.write(self.written * BLOCK_BYTES as u64, bytes)?;
-        self.written += self.filled as u64;
+        self.hash.update(&self.pieces.piece()[..bytes]);
         self.filled = 0;
-        Ok(())
+        self.pieces.hand_over(bytes)
+    }
+
+    /// Blocks so far.
+    fn blocks(&self) -> u64 {
+        self.pieces.written_bytes() / BLOCK_BYTES as u64 + self.filled as u64
     }
 }

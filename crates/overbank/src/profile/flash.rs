@@ -84,20 +84,20 @@ impl FlashReport {
 }
 
 impl Profile {
-    /// Gives an empty profile, whose plan leaves room for it, a sketch on flash of the size of `options`; RAM and groups are
-    /// the plan's. To be called before [`Profile::attach`], with the same store.
+    /// Gives an empty profile, whose plan leaves room for it, a sketch on flash of the size of `options`, for `threads` threads;
+    /// RAM and groups are the plan's. To be called before [`Profile::attach`], with the same store.
     ///
     /// # Errors
     /// `InvalidOption` if rows were counted already, the plan is one without flash, or `options` cannot be; else as
     /// [`Frequency::create`].
-    pub fn add_flash(&mut self, store: &Store, options: &FrequencyOptions) -> Result<()> {
+    pub fn add_flash(&mut self, store: &Store, options: &FrequencyOptions, threads: usize) -> Result<()> {
         if self.totals.rows > 0 {
             return invalid("rows", self.totals.rows, "flash is added before the first row");
         }
         if self.plan.flash_memory_bytes == 0 {
             return invalid("flash_memory_bytes", 0, "make the plan with Plan::with_flash");
         }
-        let options = self.plan.fitted(options)?;
+        let options = self.plan.fitted(options, threads)?;
         self.flash = Some(Flash::of(store, Frequency::create(store, NAME, options)?));
         Ok(())
     }
@@ -114,10 +114,14 @@ impl Profile {
 }
 
 impl Flash {
-    /// The sketch that the store has for its profile.
-    pub(super) fn open(store: &Store) -> Result<Option<Self>> {
-        let open = |_| Ok(Self::of(store, Frequency::open(store, NAME)?));
-        store.record(NAME).map(open).transpose()
+    /// Whether the store has a sketch for its profile.
+    pub(super) fn is_in(store: &Store) -> bool {
+        store.record(NAME).is_some()
+    }
+
+    /// That sketch, for as many writers.
+    pub(super) fn open(store: &Store, writers: usize) -> Result<Self> {
+        Ok(Self::of(store, Frequency::open_for(store, NAME, writers)?))
     }
 
     fn of(store: &Store, sketch: Arc<Mutex<Frequency>>) -> Self {

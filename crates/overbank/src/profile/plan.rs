@@ -40,6 +40,10 @@ const ROW_BYTES: u64 = 60;
 /// What a row may cost in the outbox for the sketch on flash: a hash of weight 1, or a hash and its weight, in either of two
 /// lists.
 const OUTBOX_BYTES: u64 = 40;
+/// What an update takes in a buffer, its scratch included.
+const UPDATE_BYTES: usize = 16;
+/// RAM of the sketch on flash for each writer, at least: sorting takes about 1 MiB of tables, and passes take a third of it all.
+const WRITER_BYTES_MIN: usize = 6 << 20;
 /// Groups of 2 MiB: what a second-level cache holds and a device writes at its full rate.
 const GROUP_PAGES_MAX: usize = 512;
 
@@ -93,29 +97,28 @@ impl Plan {
         Ok(Self { count_bytes: eighth, flash_memory_bytes: 3 * eighth, ..plan })
     }
 
-    /// `options` with RAM and groups that fit this plan: two groups take an eighth of the sketch's RAM at most.
+    /// `options` with RAM, groups and writers that fit this plan and `threads`, and with fewer pending chunks where their readers
+    /// would leave the buffers too little.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] where the readers of pending chunks would leave less than half of it to the buffer.
-    pub fn fitted(&self, options: &FrequencyOptions) -> Result<FrequencyOptions> {
-        let (bytes, pending) = (self.flash_memory_bytes, self.pending_max());
-        if options.pending_chunks() > pending {
-            return Err(Error::InvalidOption {
-                name: "pending",
-                value: options.pending_chunks().to_string(),
-                why: format!(
-                    "a budget of {} MiB has readers for {pending} chunks; give less, or more memory",
-                    self.memory_bytes >> 20
-                ),
-            });
-        }
+    /// As [`FrequencyOptions::plan`].
+    pub fn fitted(&self, options: &FrequencyOptions, threads: usize) -> Result<FrequencyOptions> {
+        let bytes = self.flash_memory_bytes;
         let pages = (bytes / 16 / BLOCK_BYTES).clamp(1, GROUP_PAGES_MAX);
-        Ok(options.clone().memory_bytes(bytes).group_pages(1 << pages.ilog2()))
+        let writers = self.flash_writers(threads);
+        let mut fitted = options.clone().memory_bytes(bytes).group_pages(1 << pages.ilog2()).writers(writers);
+        let buffers_bytes =
+            |fitted: &FrequencyOptions| Ok(fitted.plan()?.buffer_updates * writers * UPDATE_BYTES);
+        while fitted.pending_chunks() > 0 && buffers_bytes(&fitted)? < bytes / 5 {
+            let fewer = fitted.pending_chunks() * 7 / 8;
+            fitted = fitted.pending(fewer);
+        }
+        Ok(fitted)
     }
 
-    /// The most chunks that may be pending in the sketch on flash: their readers take a quarter of its RAM.
-    pub fn pending_max(&self) -> usize {
-        self.flash_memory_bytes / 4 / FrequencyOptions::PENDING_CHUNK_BYTES
+    /// How many buffers the sketch on flash has for `threads`: one each, if they are worth their sorters' tables.
+    pub(super) fn flash_writers(&self, threads: usize) -> usize {
+        (self.flash_memory_bytes / WRITER_BYTES_MIN).clamp(1, threads.max(1))
     }
 
     /// How large a chunk of input may be when `threads` work at once: each holds one chunk and its rows, and a successor is

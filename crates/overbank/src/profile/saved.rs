@@ -41,6 +41,14 @@ impl Profile {
     /// As [`Frequency::open`](crate::frequency::Frequency::open); [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`]; [`Error::Incompatible`] if a
     /// sketch was made under another seed than the store's.
     pub fn load(store: &Store) -> Result<Self> {
+        Self::load_for(store, 1)
+    }
+
+    /// As [`Profile::load`], to be updated by as many threads.
+    ///
+    /// # Errors
+    /// As [`Profile::load`].
+    pub fn load_for(store: &Store, threads: usize) -> Result<Self> {
         let entry = store
             .record(NAME)
             .ok_or_else(|| Error::NotFound { what: "profile in this store", name: NAME.to_owned() })?;
@@ -60,10 +68,12 @@ impl Profile {
         let inline = Inline::from_bytes(&entry.record.state)?;
         let files = store.files();
         let heavy = files.read_blob_with(&heavy, read_parts)?;
-        let flash = Flash::open(store)?;
-        let plan = if flash.is_some() { Plan::with_flash } else { Plan::for_memory };
+        let has_flash = Flash::is_in(store);
+        let plan = if has_flash { Plan::with_flash } else { Plan::for_memory }(inline.memory_bytes)?;
+        let open = || Flash::open(store, plan.flash_writers(threads));
+        let flash = has_flash.then(open).transpose()?;
         let profile = Self {
-            plan: plan(inline.memory_bytes)?,
+            plan,
             totals: inline.totals,
             distinct: HyperLogLog::from_bytes(&files.read_blob(&distinct)?)?,
             counts: files.read_blob_with(&counts, CountMin::read_from)?,

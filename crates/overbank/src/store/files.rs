@@ -16,8 +16,9 @@ use super::format::data_name;
 use super::poison::Poison;
 use super::{FileId, FileRef};
 use crate::device::block::BlockOwner;
-use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile, ReadRequest};
+use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile, FileRead, ReadRequest};
 use crate::{Error, Result};
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -123,6 +124,19 @@ impl Files {
             });
         }
         Ok(Arc::new(WatchedFile { file, poison: self.shelf.poison.clone() }))
+    }
+
+    /// Reads places of many of this store's files, up to `depth` at a time; see [`Device::read_many`].
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn read_many(
+        &self,
+        reads: &[FileRead<'_>],
+        depth: usize,
+        done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.shelf.device.read_many(reads, depth, done)
     }
 
     /// Removes a file that was created but is in no committed record.
@@ -359,5 +373,9 @@ impl DeviceFile for WatchedFile {
     fn sync(&self) -> Result<()> {
         self.poison.check()?;
         self.poison.watch(self.file.sync())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self.file.as_any()
     }
 }

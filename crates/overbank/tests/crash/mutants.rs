@@ -194,4 +194,8 @@ impl DeviceFile for MutantFile {
             _ => self.file.sync(),
         }
     }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
 }

@@ -1,9 +1,11 @@
 //! One open file: whole reads and writes by positional calls, batches handed to the engine.
 
+use super::reads::Reads;
 use super::{Batcher, errors};
 use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
 use crate::{Error, Result};
 use rustix::io::Errno;
+use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,6 +34,10 @@ pub(super) struct FileHandle {
 impl FileHandle {
     pub(super) fn new(opened: Opened, batcher: Arc<Batcher>) -> Self {
         Self { opened: Arc::new(opened), batcher, sync_failed: AtomicBool::new(false) }
+    }
+
+    pub(super) fn opened(&self) -> &Arc<Opened> {
+        &self.opened
     }
 
     fn check_not_poisoned(&self) -> Result<()> {
@@ -90,25 +96,7 @@ impl DeviceFile for FileHandle {
         depth: usize,
         done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut longest = 0;
-        for request in requests {
-            check_aligned(request.offset, request.bytes as usize)?;
-            longest = longest.max(request.bytes as usize);
-        }
-        let depth = depth.min(requests.len());
-        if depth > 1 && longest > 0 {
-            return match &*self.batcher {
-                Batcher::Rings(rings) => rings.read_many(&self.opened, requests, longest, depth, done),
-                Batcher::Threads(pool) => pool.read_many(&self.opened, requests, longest, depth, done),
-            };
-        }
-        let mut buffer = AlignedBuf::zeroed(longest);
-        for (i, request) in requests.iter().enumerate() {
-            let into = &mut buffer[..request.bytes as usize];
-            self.opened.read_exact(request.offset, into)?;
-            done(i, into)?;
-        }
-        Ok(())
+        self.batcher.read_many(&Reads::One(&self.opened, requests), depth, done)
     }
 
     fn set_len(&self, bytes: u64) -> Result<()> {
@@ -125,6 +113,10 @@ impl DeviceFile for FileHandle {
             self.sync_failed.store(true, Ordering::Release);
             errors::classify("sync", &self.opened.path, 0, e)
         })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
@@ -205,7 +197,7 @@ impl Opened {
 }
 
 /// Offsets and lengths are whole blocks (the trait's invariant 1).
-fn check_aligned(offset: u64, bytes: usize) -> Result<()> {
+pub(super) fn check_aligned(offset: u64, bytes: usize) -> Result<()> {
     let (name, value) = if !offset.is_multiple_of(BLOCK_BYTES as u64) {
         ("offset", offset)
     } else if !bytes.is_multiple_of(BLOCK_BYTES) {

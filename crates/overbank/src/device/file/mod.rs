@@ -31,13 +31,15 @@ mod handle;
 mod lock;
 mod pool;
 mod probe;
+mod reads;
 mod ring;
 #[cfg(test)]
 mod tests;
 
-use super::{Access, Device, DeviceFile, LockGuard};
+use super::{Access, AlignedBuf, Device, DeviceFile, FileRead, LockGuard};
 use crate::{Error, Result};
 use handle::{FileHandle, Opened};
+use reads::Reads;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -165,6 +167,33 @@ enum DirectChoice {
 enum Batcher {
     Rings(ring::RingPool),
     Threads(pool::ThreadPool),
+}
+
+impl Batcher {
+    fn read_many(
+        &self,
+        reads: &Reads<'_>,
+        depth: usize,
+        done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        for i in 0..reads.len() {
+            handle::check_aligned(reads.request(i).offset, reads.request(i).bytes as usize)?;
+        }
+        let (longest, depth) = (reads.longest(), depth.min(reads.len()));
+        if depth > 1 && longest > 0 {
+            return match self {
+                Batcher::Rings(rings) => rings.read_many(reads, depth, done),
+                Batcher::Threads(pool) => pool.read_many(reads, depth, done),
+            };
+        }
+        let mut buffer = AlignedBuf::zeroed(longest);
+        for i in 0..reads.len() {
+            let into = &mut buffer[..reads.request(i).bytes as usize];
+            reads.file(i).read_exact(reads.request(i).offset, into)?;
+            done(i, into)?;
+        }
+        Ok(())
+    }
 }
 
 impl FileDevice {
@@ -299,6 +328,23 @@ impl Device for FileDevice {
             Access::Write => OFlags::RDWR,
         };
         self.open_file(name, flags, "open")
+    }
+
+    fn read_many(
+        &self,
+        reads: &[FileRead<'_>],
+        depth: usize,
+        done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let own = |read: &FileRead<'_>| read.file.as_any().downcast_ref::<FileHandle>().is_some();
+        assert!(reads.iter().all(own), "the files are of this device");
+        let opened: Vec<_> = reads
+            .iter()
+            .filter_map(|read| {
+                Some((read.file.as_any().downcast_ref::<FileHandle>()?.opened(), read.request))
+            })
+            .collect();
+        self.batcher.read_many(&Reads::Many(&opened), depth, done)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -12,7 +12,8 @@
 //! 3. Threads are started when jobs wait and none is idle, never more than `threads_max`, and end with the pool.
 
 use super::handle::Opened;
-use crate::device::{AlignedBuf, ReadRequest};
+use super::reads::Reads;
+use crate::device::AlignedBuf;
 use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -46,7 +47,6 @@ struct Queue {
 /// The meeting place of one batch's caller and the threads that serve it.
 #[derive(Debug)]
 struct Batch {
-    file: Arc<Opened>,
     depth: usize,
     state: Mutex<BatchState>,
     completed: Condvar,
@@ -62,7 +62,8 @@ struct BatchState {
 
 #[derive(Debug)]
 struct Job {
-    request: usize,
+    read: usize,
+    file: Arc<Opened>,
     offset: u64,
     bytes: usize,
     buffer: AlignedBuf,
@@ -77,25 +78,23 @@ impl ThreadPool {
         self.threads_max
     }
 
-    /// Reads `requests`, none longer than `longest` bytes, with up to `depth` threads.
+    /// Does all of `reads`, with up to `depth` threads.
     pub(super) fn read_many(
         &self,
-        file: &Arc<Opened>,
-        requests: &[ReadRequest],
-        longest: usize,
+        reads: &Reads<'_>,
         depth: usize,
         done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let depth = depth.min(self.threads_max);
+        let (depth, longest) = (depth.min(self.threads_max), reads.longest());
         let ahead = if longest <= QUEUE_AHEAD_BYTES_MAX { depth } else { 0 };
-        let batch =
-            Arc::new(Batch { file: file.clone(), depth, state: Mutex::default(), completed: Condvar::new() });
-        let mut pending = requests.iter().enumerate();
+        let batch = Arc::new(Batch { depth, state: Mutex::default(), completed: Condvar::new() });
+        let mut pending = 0..reads.len();
         let mut next_job = |buffer| {
-            pending.next().map(|(request, r)| Job {
-                request,
-                offset: r.offset,
-                bytes: r.bytes as usize,
+            pending.next().map(|read| Job {
+                read,
+                file: Arc::clone(reads.file(read)),
+                offset: reads.request(read).offset,
+                bytes: reads.request(read).bytes as usize,
                 buffer,
             })
         };
@@ -106,7 +105,7 @@ impl ThreadPool {
         let mut finished = Vec::new();
         loop {
             outstanding += jobs.len();
-            self.hand_over(&batch, &mut jobs)?;
+            self.hand_over(&batch, &mut jobs, reads.file(0))?;
             if outstanding == 0 {
                 return failure.map_or(Ok(()), Err);
             }
@@ -116,7 +115,7 @@ impl ThreadPool {
                 if failure.is_some() {
                     continue;
                 }
-                match outcome.and_then(|()| done(job.request, &job.buffer[..job.bytes])) {
+                match outcome.and_then(|()| done(job.read, &job.buffer[..job.bytes])) {
                     Ok(()) => jobs.extend(next_job(job.buffer)),
                     Err(e) => failure = Some(e),
                 }
@@ -129,7 +128,7 @@ impl ThreadPool {
     }
 
     /// Queues `jobs` and sees to it that threads serve them.
-    fn hand_over(&self, batch: &Arc<Batch>, jobs: &mut Vec<Job>) -> Result<()> {
+    fn hand_over(&self, batch: &Arc<Batch>, jobs: &mut Vec<Job>, first: &Opened) -> Result<()> {
         if jobs.is_empty() {
             return Ok(());
         }
@@ -153,7 +152,7 @@ impl ThreadPool {
                 // Fewer threads serve as well, if more slowly; none cannot.
                 Err(_) if !queue.threads.is_empty() => break,
                 Err(source) => {
-                    let path = batch.file.path.clone();
+                    let path = first.path.clone();
                     return Err(Error::Io { op: "start a thread to read", path, source });
                 }
             }
@@ -205,7 +204,7 @@ impl Batch {
         let mut state = lock(&self.state);
         while let Some(mut job) = state.waiting.pop_front() {
             drop(state);
-            let outcome = self.file.read_exact(job.offset, &mut job.buffer[..job.bytes]);
+            let outcome = job.file.read_exact(job.offset, &mut job.buffer[..job.bytes]);
             state = lock(&self.state);
             if state.done.is_empty() {
                 self.completed.notify_one();

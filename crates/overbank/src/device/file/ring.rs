@@ -14,7 +14,8 @@
 //! 4. Only reads enter a ring.
 
 use super::handle::Opened;
-use crate::device::{AlignedBuf, ReadRequest};
+use super::reads::Reads;
+use crate::device::AlignedBuf;
 use crate::{Error, Result};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
@@ -88,25 +89,24 @@ impl RingPool {
         Self::default()
     }
 
-    /// Reads `requests`, none longer than `longest` bytes, with up to `depth` in flight.
+    /// Does all of `reads`, with up to `depth` in flight.
     pub(super) fn read_many(
         &self,
-        file: &Opened,
-        requests: &[ReadRequest],
-        longest: usize,
+        reads: &Reads<'_>,
         depth: usize,
         done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let depth = depth.min(DEPTH_MAX);
-        let mut lease = self.lease(file, depth * longest)?;
-        let fd = types::Fd(file.fd.as_raw_fd());
+        let longest = reads.longest();
+        let mut lease = self.lease(reads.file(0), depth * longest)?;
         // All access to the slab during the batch goes through this pointer, so that no reference spans a slot
         // that the kernel is filling.
         let slab = lease.slab_pointer();
         let mut slots = vec![Slot::default(); depth];
         // Queues what is left of a slot's read.
         let push = |lease: &mut Lease<'_>, slot: usize, Slot { request, filled }: Slot| {
-            let request = requests[request];
+            let (file, request) = (reads.file(request), reads.request(request));
+            let fd = types::Fd(file.fd.as_raw_fd());
             // SAFETY: `slot < depth` and `filled <= request.bytes <= longest`, so the place is inside the slab of
             // at least `depth * longest` bytes.
             let place = unsafe { slab.add(slot * longest + filled) };
@@ -117,7 +117,7 @@ impl RingPool {
                 .user_data(slot as u64);
             // SAFETY: the `rest` bytes at `place` stay inside the slot by the line above, live until the lease has
             // reaped the read (invariant 2), and nothing else touches them till then (invariant 1). The
-            // descriptor is open as long as `file` is borrowed, which outlives the lease.
+            // descriptor is open as long as `reads` borrows its file, which outlives the lease.
             unsafe { lease.push(&entry) };
         };
         let mut completed: Vec<(usize, i32)> = Vec::with_capacity(depth);
@@ -128,7 +128,8 @@ impl RingPool {
             push(&mut lease, slot, *state);
         }
         while lease.in_flight > 0 {
-            let failed = |source| Error::Io { op: "wait for reads of", path: file.path.clone(), source };
+            let path = || reads.file(0).path.clone();
+            let failed = |source| Error::Io { op: "wait for reads of", path: path(), source };
             lease.wait_for_one().map_err(failed)?;
             lease.reap(|slot, outcome| completed.push((slot, outcome)));
             let mut queued = 0;
@@ -136,7 +137,7 @@ impl RingPool {
                 if failure.is_some() {
                     continue;
                 }
-                let request = requests[slots[slot].request];
+                let (file, request) = (reads.file(slots[slot].request), reads.request(slots[slot].request));
                 let bytes = request.bytes as usize;
                 let advance = match usize::try_from(outcome) {
                     Ok(read) if slots[slot].filled + read == bytes => read,
@@ -165,7 +166,7 @@ impl RingPool {
                 // reaped, so until it is pushed again only this slice refers to it.
                 let content = unsafe { std::slice::from_raw_parts(slab.add(slot * longest), bytes) };
                 failure = done(slots[slot].request, content).err();
-                if failure.is_none() && next < requests.len() {
+                if failure.is_none() && next < reads.len() {
                     slots[slot] = Slot { request: next, filled: 0 };
                     push(&mut lease, slot, slots[slot]);
                     next += 1;

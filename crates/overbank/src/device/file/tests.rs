@@ -76,6 +76,41 @@ fn what_is_written_is_read_back_through_any_buffer() {
 }
 
 #[test]
+fn a_batch_over_several_files_reads_each_place_of_each() {
+    on_every_device(|device| {
+        let files: Vec<_> = (0..5).map(|i| file_of(device, &format!("f{i}"), 40 + i)).collect();
+        // Other offsets in every file; the last block of file `i` is block 39 + i.
+        let place = |i: u64| (i % 5, (i * 7) % (40 + i % 5), 1 + (i % 2) as u32);
+        let reads: Vec<FileRead<'_>> = (0..400)
+            .map(place)
+            .filter(|&(file, at, blocks)| at + u64::from(blocks) <= 40 + file)
+            .map(|(file, at, blocks)| FileRead {
+                file: &*files[file as usize],
+                request: ReadRequest { offset: at * BLOCK, bytes: blocks * BLOCK_BYTES as u32 },
+            })
+            .collect();
+        for depth in [1, 8, 128] {
+            let mut seen = vec![0; reads.len()];
+            device
+                .read_many(&reads, depth, &mut |i, bytes| {
+                    seen[i] += 1;
+                    let first = reads[i].request.offset / BLOCK;
+                    let blocks = bytes.len() as u64 / BLOCK;
+                    assert_eq!(bytes, (first..first + blocks).flat_map(block).collect::<Vec<u8>>());
+                    Ok(())
+                })
+                .unwrap();
+            assert!(seen.iter().all(|&times| times == 1));
+        }
+        // The error names the file that was too short.
+        let beyond = FileRead { file: &*files[3], request: ReadRequest { offset: 43 * BLOCK, bytes: 4096 } };
+        let outcome = device.read_many(&[reads[0], beyond, reads[1]], 4, &mut |_, _| Ok(()));
+        assert!(outcome.is_err_and(|error| is_past_end(&error) && error.to_string().contains("f3")));
+        device.read_many(&[], 4, &mut |_, _| Ok(())).unwrap();
+    });
+}
+
+#[test]
 fn unaligned_offsets_and_lengths_are_refused() {
     on_every_device(|device| {
         let file = file_of(device, "a", 4);

@@ -459,4 +459,8 @@ impl DeviceFile for SimFile {
         state.count(&self.name, |c| c.syncs += 1);
         Ok(())
     }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
 }

@@ -272,8 +272,9 @@ fn a_pass_that_stops_between_two_groups_counts_nothing_twice() {
     update();
     held(&sketch).flush().unwrap();
     update();
-    // The file's creation, then the first group's write; the second group's finds the disk full.
-    let operation = device.changes() + 2;
+    // The log's creation and write, the page file's creation, then the first group's write; the second group's finds the
+    // disk full.
+    let operation = device.changes() + 4;
     device.inject(Fault { operation, on_reads: false, kind: FaultKind::Enospc, sticky: false });
     assert!(matches!(held(&sketch).apply(), Err(Error::Full { .. })));
     assert_eq!(held(&sketch).pages.extents(), 1);

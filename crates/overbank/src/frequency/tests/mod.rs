@@ -10,6 +10,7 @@ mod io_cost;
 mod panes;
 mod planted;
 mod whole;
+mod writers;
 
 use super::model::Model;
 use super::{Frequency, FrequencyOptions};
@@ -240,7 +241,7 @@ fn a_full_buffer_flushes_by_itself_and_long_batches_are_cut() {
     let mut random = Random(5);
     let hashes = keys(&store, (0..5 * updates + 17).map(|_| random.below(1_000_000)));
     held(&sketch).update(&hashes, None).unwrap();
-    assert!(held(&sketch).pending_chunks() <= 2 && held(&sketch).sequence >= 4);
+    assert!(held(&sketch).pending_chunks() <= 2 && held(&sketch).intake.sequence() >= 4);
     hashes.iter().for_each(|&hash| model.add(hash, 1));
     compare(&store, &sketch, &model, &hashes[..3000]);
 }

@@ -91,4 +91,8 @@ impl DeviceFile for Unsynced {
     fn sync(&self) -> Result<()> {
         if self.name().ends_with(".seg") { Ok(()) } else { self.0.sync() }
     }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
 }

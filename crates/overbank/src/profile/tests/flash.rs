@@ -21,7 +21,7 @@ fn store_on(device: Arc<dyn crate::device::Device>) -> Store {
 fn on_flash(parser: &Slices, store: &Store) -> Arc<Mutex<Profile>> {
     let plan = Plan::with_flash(FLASH_MEMORY_BYTES_MIN).unwrap();
     let mut profile = Profile::new(plan, parser.hasher, Measure::KeyLength).unwrap();
-    profile.add_flash(store, &options()).unwrap();
+    profile.add_flash(store, &options(), 3).unwrap();
     profile.attach(store).unwrap()
 }
 
@@ -81,7 +81,7 @@ fn the_heaviest_keys_are_those_of_the_whole_list() {
     let plan = Plan::with_flash(FLASH_MEMORY_BYTES_MIN).unwrap();
     let plan = Plan { count_bytes: SHARDS * 4080, heavy_capacity: 60, ..plan };
     let mut profile = Profile::new(plan, parser.hasher, Measure::KeyLength).unwrap();
-    profile.add_flash(&store, &options()).unwrap();
+    profile.add_flash(&store, &options(), 3).unwrap();
     count(&mut profile, &parser, 2, &cut(&rows, 1000));
     let all = profile.heavy(usize::MAX).unwrap();
     assert!(all.len() > 1500 && all.is_sorted_by_key(|key| std::cmp::Reverse(key.estimate)));
@@ -112,7 +112,7 @@ proptest! {
         count(&mut shared.lock().unwrap(), &parser, threads, &cut(&rows[..stop / 2], cuts.0));
         drop((shared, store));
         let store = Store::open_on(device, StoreOptions::new().memory_bytes(FLASH_MEMORY_BYTES_MIN as usize)).unwrap();
-        let resumed = Profile::load(&store).unwrap().attach(&store).unwrap();
+        let resumed = Profile::load_for(&store, threads).unwrap().attach(&store).unwrap();
         count(&mut resumed.lock().unwrap(), &parser, threads, &cut(&rows[stop..], cuts.1));
         prop_assert_eq!(answers(&resumed.lock().unwrap(), &parser), answers(&whole.lock().unwrap(), &parser));
     }
@@ -149,31 +149,39 @@ fn flash_is_added_to_an_empty_profile_of_a_plan_with_room() {
     let parser = parser(false);
     let store = store_on(Arc::new(MemoryDevice::new()));
     let invalid = |profile: &mut Profile, options: &FrequencyOptions, name: &str| {
-        let refused = profile.add_flash(&store, options).unwrap_err();
+        let refused = profile.add_flash(&store, options, 1).unwrap_err();
         assert!(matches!(refused, Error::InvalidOption { name: found, .. } if found == name), "{refused}");
     };
     invalid(&mut empty(&parser), &options(), "flash_memory_bytes");
     let plan = Plan::with_flash(FLASH_MEMORY_BYTES_MIN).unwrap();
     let mut profile = Profile::new(plan, parser.hasher, Measure::KeyLength).unwrap();
-    invalid(&mut profile, &options().pending(plan.pending_max() + 1), "pending");
     count(&mut profile, &parser, 1, &[vec![(1, 1)]]);
     invalid(&mut profile, &options(), "rows");
     assert_eq!(profile.flash().unwrap(), None);
 }
 
 #[test]
-fn every_plan_with_flash_leaves_the_sketch_a_buffer() {
-    for memory_bytes in [FLASH_MEMORY_BYTES_MIN, 32 << 20, 64 << 20, 1 << 30] {
+fn every_plan_with_flash_leaves_the_sketch_its_buffers() {
+    for (memory_bytes, pending) in
+        [(FLASH_MEMORY_BYTES_MIN, 4), (32 << 20, 16), (64 << 20, 16), (1 << 30, 16)]
+    {
         let plan = Plan::with_flash(memory_bytes).unwrap();
-        assert!(plan.pending_max() >= 12);
-        for flash_bytes in [1 << 20, 8 * memory_bytes, 256 * memory_bytes] {
-            let size = FrequencyOptions::new().bytes(flash_bytes, 5).pending(plan.pending_max().min(16));
-            let cost = plan.fitted(&size).unwrap().plan().unwrap();
+        for (flash_bytes, threads) in [(1 << 20, 1), (8 * memory_bytes, 2), (256 * memory_bytes, 16)] {
+            let size = FrequencyOptions::new().bytes(flash_bytes, 5).pending(16);
+            let fitted = plan.fitted(&size, threads).unwrap();
+            let cost = fitted.plan().unwrap();
+            let writers = plan.flash_writers(threads);
+            assert!(fitted.pending_chunks() >= pending, "{memory_bytes}: {fitted:?}");
             assert_eq!(cost.memory_bytes, plan.flash_memory_bytes);
-            // At least a fifth of its RAM holds updates; they take 16 bytes, scratch included.
-            assert!(cost.buffer_updates * 16 * 5 >= plan.flash_memory_bytes, "{memory_bytes}: {cost:?}");
+            // At least a fifth of its RAM holds updates.
+            assert!(
+                cost.buffer_updates * writers * 16 * 5 >= plan.flash_memory_bytes,
+                "{memory_bytes}: {cost:?}"
+            );
         }
     }
+    let many = FrequencyOptions::new().pending(1000);
+    assert!(Plan::with_flash(64 << 20).unwrap().fitted(&many, 1).unwrap().pending_chunks() < 1000);
     let refused = Plan::with_flash(FLASH_MEMORY_BYTES_MIN - 1).unwrap_err();
     assert!(refused.to_string().contains("16 MiB"), "{refused}");
 }

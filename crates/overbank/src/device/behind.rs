@@ -1,0 +1,156 @@
+//! Sequential writes with one piece on its way while the next is composed.
+//!
+//! ```text
+//!   compose ─▶ piece ──full──▶ thread: write ──▶ piece, empty again ─▶ compose …       two pieces in all
+//! ```
+//!
+//! 1. Pieces are written in the order in which they were composed, each where the one before ended.
+//! 2. After a failed write nothing more is written, and the failure is what [`write_behind`] returns.
+//!
+//! | cost | |
+//! |---|---|
+//! | RAM | two pieces; one where nothing is behind |
+//! | CPU | a thread for the file, a message a piece |
+
+use super::{AlignedBuf, DeviceFile};
+use crate::Result;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Where pieces of a file go.
+pub(crate) struct Pieces<'a> {
+    file: &'a dyn DeviceFile,
+    piece: AlignedBuf,
+    written_bytes: u64,
+    behind: Option<Behind>,
+}
+
+struct Behind {
+    full: SyncSender<(u64, AlignedBuf, usize)>,
+    empty: Receiver<AlignedBuf>,
+}
+
+impl Pieces<'_> {
+    /// The piece that is being composed.
+    pub(crate) fn piece(&mut self) -> &mut [u8] {
+        &mut self.piece
+    }
+
+    /// Bytes of the pieces that were handed over.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// Writes the first `bytes` of the piece behind the last one.
+    ///
+    /// # Errors
+    /// What the device says; of a write behind, at the next call or at the end.
+    pub(crate) fn hand_over(&mut self, bytes: usize) -> Result<()> {
+        let offset = self.written_bytes;
+        self.written_bytes += bytes as u64;
+        let Some(behind) = &self.behind else {
+            return self.file.write(offset, &self.piece[..bytes]);
+        };
+        // Where the thread has stopped, its error is what counts: going on here does no harm.
+        if let Ok(next) = behind.empty.recv() {
+            let piece = std::mem::replace(&mut self.piece, next);
+            let _ = behind.full.send((offset, piece, bytes));
+        }
+        Ok(())
+    }
+}
+
+/// Calls `compose`, which fills pieces of `piece_bytes` and hands them over to be written to `file` from its start; on a
+/// thread if `is_behind`.
+///
+/// # Errors
+/// That of the first write that failed, else that of `compose`. Part of the file may be written.
+pub(crate) fn write_behind<R>(
+    file: &dyn DeviceFile,
+    piece_bytes: usize,
+    is_behind: bool,
+    compose: impl FnOnce(&mut Pieces<'_>) -> Result<R>,
+) -> Result<R> {
+    let piece = AlignedBuf::zeroed(piece_bytes);
+    if !is_behind {
+        return compose(&mut Pieces { file, piece, written_bytes: 0, behind: None });
+    }
+    let (full, to_write) = sync_channel(1);
+    let (give_back, empty) = sync_channel(2);
+    // The channel has room for both pieces.
+    let _ = give_back.send(AlignedBuf::zeroed(piece_bytes));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            for (offset, piece, bytes) in to_write {
+                let piece: AlignedBuf = piece;
+                file.write(offset, &piece[..bytes])?;
+                let _ = give_back.send(piece);
+            }
+            Ok(())
+        });
+        let behind = Some(Behind { full, empty });
+        // Dropping the pieces ends the thread.
+        let composed = compose(&mut Pieces { file, piece, written_bytes: 0, behind });
+        match writer.join() {
+            Ok(written) => written.and(composed),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+    use crate::device::sim::{Fault, FaultKind, SimDevice};
+    use crate::device::{BLOCK_BYTES, Device};
+
+    fn write(device: &SimDevice, is_behind: bool) -> Result<Vec<u8>> {
+        let file = device.create(if is_behind { "behind" } else { "at_once" })?;
+        write_behind(&*file, 2 * BLOCK_BYTES, is_behind, |pieces| {
+            for number in 1..=5 {
+                let bytes = (1 + number % 2) * BLOCK_BYTES;
+                pieces.piece()[..bytes].fill(number as u8);
+                pieces.hand_over(bytes)?;
+            }
+            assert_eq!(pieces.written_bytes(), 8 * BLOCK_BYTES as u64);
+            Ok(())
+        })?;
+        let mut bytes = vec![0; file.len_bytes()? as usize];
+        file.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    #[test]
+    fn what_is_written_behind_is_what_is_written_at_once() {
+        let device = SimDevice::new(1);
+        let at_once = write(&device, false).unwrap();
+        assert_eq!(at_once.len(), 8 * BLOCK_BYTES);
+        assert_eq!(write(&device, true).unwrap(), at_once);
+    }
+
+    #[test]
+    fn a_failed_write_is_the_result_wherever_it_happens() {
+        for is_behind in [false, true] {
+            let clean = SimDevice::new(1);
+            write(&clean, is_behind).unwrap();
+            let mut failed = 0;
+            for operation in 0..clean.changes() {
+                let device = SimDevice::new(1);
+                device.inject(Fault { operation, on_reads: false, kind: FaultKind::Enospc, sticky: false });
+                failed += u32::from(matches!(write(&device, is_behind), Err(Error::Full { .. })));
+            }
+            assert!(failed >= 5, "{failed} of five writes");
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_composer_is_the_result() {
+        let device = SimDevice::new(1);
+        let file = device.create("f").unwrap();
+        let error = write_behind(&*file, BLOCK_BYTES, true, |pieces| {
+            pieces.hand_over(BLOCK_BYTES)?;
+            Err::<(), _>(Error::ReadOnly { path: "p".into() })
+        });
+        assert!(matches!(error, Err(Error::ReadOnly { .. })));
+    }
+}

@@ -1,0 +1,160 @@
+//! Reads a range of a log front to back.
+//!
+//! 1. Blocks are read `chunk_blocks` at a time, and checked and decoded one at a time, when their first update is asked
+//!    for: the fences say whether it is.
+//! 2. [`prefetch`] reads what many cursors will need next, all at once; a cursor that it left short reads by itself.
+//!
+//! | cost | |
+//! |---|---|
+//! | RAM | a chunk, and one decoded block; [`PREFETCH_BYTES`] while reads are in flight |
+//! | block reads | the blocks of the range, once |
+
+use super::log::Log;
+use super::page::Updates;
+use super::place::Shape;
+use crate::Result;
+use crate::device::{AlignedBuf, BLOCK_BYTES, FileRead, ReadRequest};
+use crate::store::Files;
+use std::ops::Range;
+
+/// Reads that a prefetch keeps in flight, and their longest in blocks.
+const PREFETCH_DEPTH: usize = 32;
+const PIECE_BLOCKS: usize = 8;
+/// What a device needs for the reads of a prefetch.
+pub(super) const PREFETCH_BYTES: usize = PREFETCH_DEPTH * PIECE_BLOCKS * BLOCK_BYTES;
+
+/// A place in a log.
+pub(super) struct Cursor<'a> {
+    pub(super) log: &'a Log,
+    shape: Shape,
+    /// Blocks that are not decoded yet.
+    blocks: Range<usize>,
+    chunk: AlignedBuf,
+    /// Blocks that the chunk holds.
+    held: Range<usize>,
+    units: Vec<u64>,
+    weighted: Vec<(u64, i64)>,
+    unit_at: usize,
+    weighted_at: usize,
+}
+
+/// RAM of a cursor beside its chunk: one block of the narrowest records, decoded.
+const DECODED_BYTES: usize = 2 * BLOCK_BYTES + 2048;
+
+impl<'a> Cursor<'a> {
+    /// RAM of a cursor that reads `chunk_blocks` at a time.
+    pub(super) const fn memory_bytes(chunk_blocks: usize) -> usize {
+        chunk_blocks * BLOCK_BYTES + DECODED_BYTES
+    }
+
+    /// A cursor over the updates of `pages`.
+    pub(super) fn new(log: &'a Log, shape: Shape, pages: Range<u64>, chunk_blocks: usize) -> Self {
+        let blocks = log.blocks_of(pages.start).start..log.blocks_of(pages.end.saturating_sub(1)).end;
+        Cursor {
+            log,
+            shape,
+            chunk: AlignedBuf::zeroed(chunk_blocks.min(blocks.len()).max(1) * BLOCK_BYTES),
+            held: blocks.start..blocks.start,
+            blocks,
+            units: Vec::new(),
+            weighted: Vec::new(),
+            unit_at: 0,
+            weighted_at: 0,
+        }
+    }
+
+    /// The first page with an update that was not taken, if there is one. It may be below the cursor's range.
+    pub(super) fn peek_page(&self) -> Option<u64> {
+        let unit = self.units.get(self.unit_at).copied();
+        let weighted = self.weighted.get(self.weighted_at).map(|&(entry, _)| entry);
+        let decoded = unit.into_iter().chain(weighted).min().map(|entry| self.shape.place().page(entry));
+        decoded.or_else(|| {
+            let next = self.blocks.clone().next()?;
+            self.log.fences.get(next).map(|&fence| fence.into())
+        })
+    }
+
+    /// Hands out the updates of all pages below `end`, in pieces.
+    pub(super) fn take_below(&mut self, end: u64, each: &mut dyn FnMut(Updates<'_>)) -> Result<()> {
+        while self.peek_page().is_some_and(|page| page < end) {
+            if self.unit_at == self.units.len() && self.weighted_at == self.weighted.len() {
+                self.decode_next()?;
+            }
+            let rest =
+                Updates { units: &self.units[self.unit_at..], weighted: &self.weighted[self.weighted_at..] };
+            let taken = rest.below(self.shape.place(), end);
+            if !taken.is_empty() {
+                each(taken);
+            }
+            self.unit_at += taken.units.len();
+            self.weighted_at += taken.weighted.len();
+        }
+        Ok(())
+    }
+
+    fn decode_next(&mut self) -> Result<()> {
+        if self.blocks.start >= self.held.end {
+            let more = self.make_room();
+            let first = more.start as u64;
+            self.log.file.read(first * BLOCK_BYTES as u64, self.place_of(more.clone()))?;
+            self.held.end = more.end;
+        }
+        let Some(number) = self.blocks.next() else { return Ok(()) };
+        let block = &self.chunk[(number - self.held.start) * BLOCK_BYTES..][..BLOCK_BYTES];
+        self.units.clear();
+        self.weighted.clear();
+        (self.unit_at, self.weighted_at) = (0, 0);
+        self.log.decode(self.shape, block, number as u64, &mut self.units, &mut self.weighted)
+    }
+
+    /// Whether updates of pages below `end` lie in blocks that were not read.
+    fn is_short(&self, end: u64) -> bool {
+        let next = self.held.end.max(self.blocks.start);
+        next < self.blocks.end && self.log.fences.get(next).is_some_and(|&fence| u64::from(fence) < end)
+    }
+
+    /// Moves the blocks that are not decoded to the chunk's front; the blocks that then fit behind them.
+    fn make_room(&mut self) -> Range<usize> {
+        let kept = self.blocks.start.max(self.held.start)..self.held.end.max(self.blocks.start);
+        let from = (kept.start - self.held.start) * BLOCK_BYTES;
+        if from > 0 {
+            self.chunk.copy_within(from..from + kept.len() * BLOCK_BYTES, 0);
+        }
+        self.held = kept;
+        let room = self.chunk.len() / BLOCK_BYTES - self.held.len();
+        self.held.end..(self.held.end + room).min(self.blocks.end)
+    }
+
+    fn place_of(&mut self, blocks: Range<usize>) -> &mut [u8] {
+        &mut self.chunk[(blocks.start - self.held.start) * BLOCK_BYTES..][..blocks.len() * BLOCK_BYTES]
+    }
+}
+
+/// Reads on for the cursors that have not all updates of the pages below `end`, as far as their chunks reach.
+pub(super) fn prefetch(files: &Files, cursors: &mut [Cursor<'_>], end: u64) -> Result<()> {
+    let mut reads = Vec::new();
+    let mut places = Vec::new();
+    let mut ends = Vec::new();
+    for (at, cursor) in cursors.iter_mut().enumerate().filter(|(_, cursor)| cursor.is_short(end)) {
+        let blocks = cursor.make_room();
+        ends.push((at, blocks.end));
+        for first in blocks.clone().step_by(PIECE_BLOCKS) {
+            let piece = first..(first + PIECE_BLOCKS).min(blocks.end);
+            let request = ReadRequest {
+                offset: piece.start as u64 * BLOCK_BYTES as u64,
+                bytes: (piece.len() * BLOCK_BYTES) as u32,
+            };
+            reads.push(FileRead { file: &*cursor.log.file, request });
+            places.push((at, piece));
+        }
+    }
+    files.read_many(&reads, PREFETCH_DEPTH, &mut |i, bytes| {
+        let (at, piece) = &places[i];
+        cursors[*at].place_of(piece.clone()).copy_from_slice(bytes);
+        Ok(())
+    })?;
+    for (at, end) in ends {
+        cursors[at].held.end = end;
+    }
+    Ok(())
+}

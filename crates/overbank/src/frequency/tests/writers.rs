@@ -1,0 +1,136 @@
+//! Writers side by side, and passes in lanes: what they count does not depend on how many there are.
+
+use super::*;
+use crate::device::memory::MemoryDevice;
+use crate::device::sim::{Fault, FaultKind};
+use crate::frequency::FrequencyWriter;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A sketch of 40 groups that flushes every two thousand updates or so, in a store with threads.
+fn threaded(writers: usize, pending: usize) -> FrequencyOptions {
+    let memory = 2_700_000 * writers + (1 << 20);
+    FrequencyOptions::new()
+        .shape(204 * 160, 5)
+        .group_pages(4)
+        .memory_bytes(memory)
+        .pending(pending)
+        .writers(writers)
+}
+
+fn add(writer: &mut FrequencyWriter, store: &Store, thread: u64) {
+    for batch in 0..150 {
+        let hashes = keys(store, (0..700).map(|i| (thread * 7 + batch * 131 + i) % 40_000));
+        if batch % 5 == 4 {
+            let weights: Vec<u64> = (0..700).map(|i| i % 3).collect();
+            writer.update(&hashes, Some(&weights)).unwrap();
+        } else {
+            writer.update(&hashes, None).unwrap();
+        }
+    }
+}
+
+fn model_of(store: &Store, threads: u64) -> Model {
+    let mut model = Model::default();
+    for thread in 0..threads {
+        for batch in 0..150 {
+            let hashes = keys(store, (0..700).map(|i| (thread * 7 + batch * 131 + i) % 40_000));
+            let weight = |i: usize| if batch % 5 == 4 { i as u64 % 3 } else { 1 };
+            hashes.iter().enumerate().for_each(|(i, &hash)| model.add(hash, weight(i)));
+        }
+    }
+    model
+}
+
+#[test]
+fn writers_side_by_side_count_what_one_would_while_others_ask_and_commit() {
+    for (writers, threads, pending) in [(1, 1, 4), (2, 2, 3), (3, 3, 0), (2, 4, 1)] {
+        let device = Arc::new(MemoryDevice::new());
+        let options = || StoreOptions::new().threads(2).seed(Seed(7)).manifest_bytes(1 << 20);
+        let store = Store::create_on(device.clone(), options()).unwrap();
+        let sketch = store.frequency("f", threaded(writers, pending)).unwrap();
+        let (model, is_done) = (model_of(&store, threads), AtomicBool::new(false));
+        let probes = keys(&store, 0..300);
+        let most = model.estimates(&held(&sketch), &store.hasher(), &probes);
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| {
+                let mut before = vec![0; probes.len()];
+                let mut number = 0u64;
+                while !is_done.load(Ordering::Relaxed) {
+                    let now = held(&sketch).estimate(&probes).unwrap();
+                    assert!(held(&sketch).pending_chunks() <= pending);
+                    let grows = before.iter().zip(&now).zip(&most).all(|((a, b), c)| a <= b && b <= c);
+                    assert!(grows, "an estimate shrank, or is above the last one");
+                    before = now;
+                    number += 1;
+                    store.commit(&number.to_le_bytes()).unwrap();
+                }
+            });
+            let adding: Vec<_> = (0..threads)
+                .map(|thread| {
+                    let mut writer = FrequencyWriter::new(&sketch);
+                    let store = &store;
+                    scope.spawn(move || add(&mut writer, store, thread))
+                })
+                .collect();
+            adding.into_iter().for_each(|thread| thread.join().unwrap());
+            is_done.store(true, Ordering::Relaxed);
+            asking.join().unwrap();
+        });
+        let all: Vec<KeyHash> = model.counts.keys().copied().collect();
+        compare(&store, &sketch, &model, &all);
+        assert_eq!(held(&sketch).total_weight(), model.counts.values().sum::<u64>());
+        store.commit(b"end").unwrap();
+        drop((sketch, store));
+        let store = Store::open_on(device, options()).unwrap();
+        compare(&store, &Frequency::open(&store, "f").unwrap(), &model, &all);
+    }
+}
+
+#[test]
+fn lanes_side_by_side_write_what_one_lane_would() {
+    let answers = |threads: usize| {
+        let options = StoreOptions::new().threads(threads).seed(Seed(7)).manifest_bytes(1 << 20);
+        let store = Store::in_memory(options).unwrap();
+        let sketch = store.frequency("f", threaded(1, 2)).unwrap();
+        let hashes = keys(&store, 0..30_000);
+        for _ in 0..3 {
+            held(&sketch).update(&hashes, None).unwrap();
+            held(&sketch).apply().unwrap();
+        }
+        store.commit(b"").unwrap();
+        assert!(store.verify().unwrap().is_whole());
+        let extents = held(&sketch).pages.extents();
+        assert!(extents <= 2 * 40 + 8, "{extents} extents for 40 groups");
+        held(&sketch).estimate(&keys(&store, 0..40_000)).unwrap()
+    };
+    assert_eq!(answers(0), answers(3));
+}
+
+#[test]
+fn a_lane_that_finds_the_disk_full_stops_the_pass_and_the_next_one_ends_it() {
+    for lanes in [1, 2, 5] {
+        let device = Arc::new(SimDevice::new(1));
+        let store = Store::create_on(device.clone(), store_options()).unwrap();
+        let sketch = store.frequency("f", threaded(1, 3)).unwrap();
+        held(&sketch).lanes_max = lanes;
+        let mut model = Model::default();
+        let hashes = keys(&store, 0..30_000);
+        for turn in 0..4 {
+            held(&sketch).update(&hashes, None).unwrap();
+            hashes.iter().for_each(|&hash| model.add(hash, 1));
+            held(&sketch).flush().unwrap();
+            let operation = device.changes() + 7 * (turn + 1);
+            device.inject(Fault { operation, on_reads: false, kind: FaultKind::Enospc, sticky: true });
+            assert!(matches!(held(&sketch).apply(), Err(Error::Full { .. })), "{lanes} lanes, {turn}");
+            compare(&store, &sketch, &model, &hashes);
+            device.heal();
+            held(&sketch).apply().unwrap();
+            compare(&store, &sketch, &model, &hashes);
+            store.commit(&[turn as u8]).unwrap();
+        }
+        assert!(store.verify().unwrap().is_whole());
+        drop((sketch, store));
+        let store = Store::open_on(device, store_options()).unwrap();
+        compare(&store, &Frequency::open(&store, "f").unwrap(), &model, &hashes);
+    }
+}
