@@ -6,6 +6,7 @@ mod failure;
 mod interrupt;
 mod page;
 mod picture;
+mod process;
 mod progress;
 mod run_state;
 mod units;
@@ -24,12 +25,14 @@ fn main() -> ExitCode {
     };
     let result = match arguments.command {
         Command::Profile(arguments) => commands::profile::run(&arguments),
+        Command::Count(arguments) => commands::count::run(&arguments),
         Command::Top(arguments) => commands::top::run(&arguments),
         Command::Estimate(arguments) => commands::estimate::run(&arguments),
         Command::Distinct(arguments) => commands::distinct::run(&arguments),
         Command::Quantile(arguments) => commands::quantile::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
+        Command::Plan(arguments) => commands::plan::run(&arguments),
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man { directory } => commands::man::run(&directory),
     };

@@ -29,6 +29,14 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
+/// Parses a number of things such as `1000000`, `1e9`, `2.5e6`.
+pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(count) if (1.0..=1e18).contains(&count) => Ok(count as u64),
+        _ => Err(format!("{text:?} is not a number from 1 to 1e18; write one such as 1000000 or 1e9")),
+    }
+}
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
@@ -108,6 +116,17 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
+/// A number that may be very small, with three significant digits: `0`, `1.02e-7`, `0.0067`, `1.23`, `4,711`.
+pub(crate) fn small(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        v if v < 1e-3 => format!("{v:.2e}"),
+        v if v < 0.1 => format!("{v:.4}"),
+        v if v < 100.0 => format!("{v:.2}"),
+        v => count(v.round() as u64),
+    }
+}
+
 /// A measured number: integers plainly, others with six significant digits.
 pub(crate) fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
@@ -138,7 +157,18 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_things_parse_with_exponents() {
+        assert_eq!(parse_count("1e9"), Ok(1_000_000_000));
+        assert_eq!(parse_count("12"), Ok(12));
+        for bad in ["0", "-1", "nan", "1e19", "many", ""] {
+            assert!(parse_count(bad).unwrap_err().contains("1e9"), "{bad}");
+        }
+    }
+
+    #[test]
     fn numbers_print_short() {
+        let shorts = [0.0, 1.0166e-7, 0.00674, 1.234, 4711.4].map(small);
+        assert_eq!(shorts, ["0", "1.02e-7", "0.0067", "1.23", "4,711"]);
         assert_eq!(count(0), "0");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(bytes(1023), "1023 B");

@@ -86,18 +86,18 @@ fn load(data: &[u8]) -> Result<(Profile, KeyHasher)> {
 
 /// Asks everything, and counts one more chunk.
 fn exercise(profile: &mut Profile, hasher: KeyHasher) {
-    let report = profile.report(5, &[0.0, 0.5, 1.0]);
+    let report = profile.report(5, &[0.0, 0.5, 1.0]).expect("nothing is on flash");
     assert!(report.heavy.len() <= 5 && report.distinct.lower <= report.distinct.upper);
     let hash = hasher.hash(b"key");
     let mut chunks = vec![hash; 2];
     // Totals near the end of u64 would overflow, and a stream never has as many rows.
     if report.rows.checked_add(2).is_some() && report.bytes < u64::MAX - 8 && report.skipped < u64::MAX {
-        let counted: std::result::Result<(), ()> = profile.update(1, &OneRow, || Ok(chunks.pop()));
+        let counted: Result<()> = profile.update(1, &OneRow, || Ok(chunks.pop()));
         assert!(counted.is_ok());
         assert_eq!(profile.rows(), report.rows + 2);
     }
     // Forged parts contradict each other, so the bounds may cross.
-    let _ = (profile.estimate(hash), profile.measure(), profile.memory_bytes());
+    let _ = (profile.estimates(&[hash]).is_ok(), profile.measure(), profile.memory_bytes());
 }
 
 /// A chunk is the hash of its one row.
@@ -109,9 +109,9 @@ struct Row([KeyHash; 1]);
 impl Parse for OneRow {
     type Chunk = KeyHash;
     type Rows = Row;
-    type Error = ();
+    type Error = overbank::Error;
 
-    fn parse(&self, chunk: KeyHash, rows: &mut Row) -> std::result::Result<(), ()> {
+    fn parse(&self, chunk: KeyHash, rows: &mut Row) -> Result<()> {
         rows.0 = [chunk];
         Ok(())
     }

@@ -1,12 +1,20 @@
 //! `overbank info STORE`: what a store holds.
 
 use crate::arguments::StoreArguments;
-use crate::failure::{CommandResult, Outcome};
+use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Align, Page, print_json};
 use crate::run_state::RunState;
-use crate::units;
+use crate::{picture, units};
 use overbank::HashKind;
+use overbank::frequency::Frequency;
+use overbank::profile::FlashReport;
+use overbank::store::{Store, SummaryInfo};
 use serde_json::json;
+use std::sync::PoisonError;
+
+/// The numbers of the structures that this command knows by name.
+const PROFILE: u16 = 16;
+const FREQUENCY: u16 = 17;
 
 pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     let store = super::open_to_read(&arguments.store)?;
@@ -16,6 +24,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         HashKind::Xxh3 => "XXH3-128",
         HashKind::SipHash13 => "SipHash-1-3",
     };
+    let sketches = sketches(&store)?;
     let run = RunState::from_bytes(&commit.position).ok();
     if arguments.json {
         print_json(&json!({
@@ -30,6 +39,8 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
             "complete": run.as_ref().map(|run| run.complete),
             "summaries": summaries.iter().map(|summary| json!({
                 "name": summary.name,
+                "kind": kind(summary.structure.id),
+                "sketch": sketch_of(&sketches, &summary.name).map(picture::flash_json),
                 "structure": summary.structure.id,
                 "version": summary.structure.version,
                 "files": summary.files,
@@ -50,7 +61,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     ));
     page.line(&format!("  reads by    {}", store.device().describe()));
     if let Some(run) = run {
-        let state = if run.complete { "read to its end" } else { "interrupted; profile --resume goes on" };
+        let state = if run.complete { "read to its end" } else { "interrupted; --resume goes on" };
         page.line(&format!("  stream      {state}"));
     }
     page.heading("Summaries", "");
@@ -59,6 +70,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         .map(|summary| {
             vec![
                 summary.name.clone(),
+                kind(summary.structure.id).to_owned(),
                 format!("{} v{}", summary.structure.id, summary.structure.version),
                 summary.files.to_string(),
                 units::bytes(summary.bytes),
@@ -68,14 +80,43 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     page.table(
         &[
             ("name", Align::Left),
+            ("kind", Align::Left),
             ("structure", Align::Right),
             ("files", Align::Right),
             ("bytes", Align::Right),
         ],
         &rows,
     );
+    for (name, sketch) in &sketches {
+        page.heading(&format!("Sketch {name}"), "");
+        picture::flash_lines(&mut page, sketch);
+    }
     page.print()?;
     Ok(Outcome::Found)
+}
+
+/// What people call a structure.
+fn kind(structure: u16) -> &'static str {
+    match structure {
+        PROFILE => "profile",
+        FREQUENCY => "counts on flash",
+        _ => "unknown",
+    }
+}
+
+/// The sketches on flash of a store, by name.
+fn sketches(store: &Store) -> Result<Vec<(String, FlashReport)>, Failure> {
+    let summaries = store.summaries().into_iter().filter(|summary| summary.structure.id == FREQUENCY);
+    let open = |summary: SummaryInfo| {
+        let sketch = Frequency::open(store, &summary.name)?;
+        let report = FlashReport::of(&sketch.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok((summary.name, report))
+    };
+    summaries.map(open).collect()
+}
+
+fn sketch_of<'a>(sketches: &'a [(String, FlashReport)], name: &str) -> Option<&'a FlashReport> {
+    sketches.iter().find(|(own, _)| own == name).map(|(_, sketch)| sketch)
 }
 
 fn ago(now_ns: u64, then_ns: u64) -> String {

@@ -1,20 +1,66 @@
 //! One file a command.
 
 pub(crate) mod completions;
+pub(crate) mod count;
 pub(crate) mod distinct;
 pub(crate) mod estimate;
 pub(crate) mod info;
+mod input;
 pub(crate) mod man;
+pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod quantile;
+mod session;
+mod sketch;
+mod stream;
 pub(crate) mod top;
 pub(crate) mod verify;
 
 use crate::failure::Failure;
+use overbank::profile::Profile;
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
 
 /// Opens a store to be queried, also beside a process that writes it.
 pub(crate) fn open_to_read(directory: &Path) -> Result<Store, Failure> {
     Ok(Store::open_read_only(directory, StoreOptions::new())?)
+}
+
+/// A store's last commit with its profile, to be asked. A writer beside it may write over what an older commit had on flash, so a
+/// question that finds other blocks than its own is put again, to a newer commit if there is one.
+pub(crate) struct Snapshot<'d> {
+    directory: &'d Path,
+    pub(crate) store: Store,
+    pub(crate) profile: Profile,
+}
+
+/// How often a question is put: a writer commits every few seconds, and an answer takes less.
+const ATTEMPTS: usize = 5;
+
+impl<'d> Snapshot<'d> {
+    pub(crate) fn open(directory: &'d Path) -> Result<Self, Failure> {
+        let store = open_to_read(directory)?;
+        let profile = Profile::load(&store)?;
+        Ok(Self { directory, store, profile })
+    }
+
+    /// What the profile answers.
+    pub(crate) fn ask<T>(
+        &mut self,
+        question: impl Fn(&Profile) -> overbank::Result<T>,
+    ) -> Result<T, Failure> {
+        for _ in 1..ATTEMPTS {
+            match question(&self.profile) {
+                Err(error @ overbank::Error::Corrupt { .. }) => {
+                    let newer = Self::open(self.directory)?;
+                    if newer.store.commit_info().commit == self.store.commit_info().commit {
+                        return Err(error.into());
+                    }
+                    *self = newer;
+                }
+                answer => return Ok(answer?),
+            }
+        }
+        Ok(question(&self.profile)?)
+    }
 }

@@ -1,15 +1,14 @@
 //! `overbank top STORE`: the heaviest keys with lower and upper bounds.
 
+use super::Snapshot;
 use crate::arguments::TopArguments;
 use crate::failure::{CommandResult, Outcome};
 use crate::page::{Page, print_json};
 use crate::picture;
-use overbank::profile::Profile;
 use serde_json::json;
 
 pub(crate) fn run(arguments: &TopArguments) -> CommandResult {
-    let profile = Profile::load(&super::open_to_read(&arguments.store)?)?;
-    let report = profile.report(arguments.top, &[]);
+    let report = Snapshot::open(&arguments.store)?.ask(|profile| profile.report(arguments.top, &[]))?;
     if arguments.json {
         print_json(&json!({
             "weight": report.weight,

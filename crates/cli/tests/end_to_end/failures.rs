@@ -15,12 +15,11 @@ fn a_closed_pipe_ends_with_one_line() {
         drop(reader);
         writer
     };
-    for command in ["profile", "profile --json"] {
-        overbank(command)
-            .with(&input)
-            .output_to(closed())
-            .run()
-            .fails_naming(&["standard output was closed"]);
+    for command in ["profile", "profile --json", "count --memory 16MiB", "count --json --memory 16MiB"] {
+        let run = overbank(command);
+        let store = place.path().join(command.replace(' ', ""));
+        let run = if command.starts_with("count") { run.with("--store").with(store) } else { run };
+        run.with(&input).output_to(closed()).run().fails_naming(&["standard output was closed"]);
     }
     for command in
         ["top", "top --json", "distinct", "quantile", "info", "info --json", "verify", "estimate --json"]
@@ -29,12 +28,17 @@ fn a_closed_pipe_ends_with_one_line() {
         let run = if command.starts_with("estimate") { run.with("key-1-x") } else { run };
         run.output_to(closed()).run().fails_naming(&["standard output was closed"]);
     }
+    let bulk = overbank("estimate --keys-from").with(&input).with(&store).output_to(closed()).run();
+    bulk.fails_naming(&["standard output was closed"]);
+    for command in ["plan --rows 1e9", "plan --rows 1e9 --json"] {
+        overbank(command).output_to(closed()).run().fails_naming(&["standard output was closed"]);
+    }
     overbank("completions bash").output_to(closed()).run().fails_naming(&["standard output was closed"]);
 }
 
 #[test]
 fn a_full_output_names_the_cause() {
-    for command in ["profile --json", "profile", "completions zsh"] {
+    for command in ["profile --json", "profile", "completions zsh", "plan --rows 5"] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         overbank(command).output_to(full).run().fails_naming(&["cannot write to standard output", "space"]);
     }
@@ -93,6 +97,23 @@ fn options_that_cannot_be_are_refused_before_anything_is_read() {
     refused("profile --threads 0", &["--threads"]);
     refused("profile --format xml", &["--format", "xml"]);
     refused("profile --no-such-option", &["--no-such-option"]);
+    refused("profile --flash 1GiB", &["--store"]);
+    refused("count", &["flash", "--store"]);
+    let store = "--store /nowhere/store";
+    refused(&format!("count --memory 8MiB {store}"), &["memory", "16 MiB"]);
+    refused(&format!("count --epsilon 1e-6 --flash 1GiB {store}"), &["--epsilon", "--flash"]);
+    refused(&format!("count --epsilon 0 {store}"), &["epsilon", "0"]);
+    refused(&format!("count --epsilon 2 {store}"), &["epsilon", "2"]);
+    refused(&format!("count --epsilon 1e-300 {store}"), &["epsilon"]);
+    refused(&format!("count --delta 0 {store}"), &["delta"]);
+    refused(&format!("count --delta 1e-9 {store}"), &["delta", "e^-16"]);
+    refused(&format!("count --flash 0 {store}"), &["--flash", "profile"]);
+    refused(&format!("count --flash 100 {store}"), &["--flash", "100 B", "1.00 MiB"]);
+    refused(&format!("count --pending 100000 {store}"), &["--pending 100000", "64.0 MiB", "give less"]);
+    refused(&format!("profile --memory 8MiB --flash 1GiB {store}"), &["memory", "16 MiB"]);
+    overbank("plan").run().fails_naming(&["--rows"]);
+    overbank("plan --rows many").run().fails_naming(&["--rows", "many", "1e9"]);
+    overbank("plan --rows 1e9 --epsilon 7").run().fails_naming(&["epsilon", "7"]);
     refused("quantile --json /nowhere 1.5", &["0 to 1"]);
     overbank("estimate /nowhere").run().fails_naming(&["KEY"]);
     overbank("frobnicate").run().fails_naming(&["frobnicate"]);
@@ -141,6 +162,20 @@ fn a_row_longer_than_memory_is_skipped_within_the_budget() {
     assert_eq!(report["bytes"], (100 << 20) + 7);
     let peak = report["cost"]["peak_memory_bytes"].as_u64().unwrap();
     assert!(peak <= 40 << 20, "{peak} bytes");
+}
+
+#[test]
+fn a_file_that_is_no_list_of_keys_is_named_with_its_line() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    overbank("profile --json --store").with(&store).fed("a\n").run().json();
+    let mut text = b"a\n".to_vec();
+    text.resize(20 << 20, b'x');
+    let blob = file(place.path(), "blob", text);
+    let ran = overbank("estimate --keys-from").with(&blob).with(&store).run();
+    ran.ends_naming(2, &["line 2", "blob", "16.0 MiB", "one key a line"]);
+    let missing = overbank("estimate --keys-from /nowhere/keys").with(&store).run();
+    missing.ends_naming(2, &["/nowhere/keys", "No such file", "standard input"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod answers;
 mod command;
+mod counts;
 mod failures;
 mod memory;
 mod queries;

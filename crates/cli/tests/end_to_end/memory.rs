@@ -20,7 +20,12 @@ fn distinct_keys(place: &Path) -> PathBuf {
 }
 
 fn options(memory: &str) -> String {
-    format!("profile --json --threads 2 --commit-every 0 --memory {memory} --store")
+    format!("profile --json --threads 2 --commit-every 0 --flash 0 --memory {memory} --store")
+}
+
+/// Counts on flash, and commits often enough for several logs, seldom enough for a disk that syncs slowly.
+fn flash_options(memory: &str) -> String {
+    format!("count --json --threads 2 --commit-every 0.2 --memory {memory} --flash 64MiB --store")
 }
 
 fn stays_within(ran: Ran, budget_bytes: u64) {
@@ -45,13 +50,25 @@ fn peak_memory_stays_within_the_budget_and_its_allowance() {
     }
 }
 
+#[test]
+fn counting_on_flash_stays_within_the_budget_and_its_allowance() {
+    let place = tempfile::tempdir().unwrap();
+    let input = distinct_keys(place.path());
+    for (memory, budget_bytes) in [("64MiB", 64 << 20), ("16MiB", 16 << 20)] {
+        let store = place.path().join(memory);
+        stays_within(overbank(&flash_options(memory)).with(&store).with(&input).run(), budget_bytes);
+        let info = overbank("info --json").with(&store).run().json();
+        assert!(info["summaries"][1]["bytes"].as_u64().unwrap() > 4 << 20, "the sketch is on flash: {info}");
+    }
+}
+
 /// A memory cgroup, gone when dropped.
 struct Group(PathBuf);
 
 impl Group {
     /// A group that may hold `bytes`, page cache included; or why there can be none.
     fn new(bytes: u64) -> Result<Self, String> {
-        let name = format!("overbank-test-{}", std::process::id());
+        let name = format!("overbank-test-{}-{bytes}", std::process::id());
         let (place, limit) =
             [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")]
                 .into_iter()
@@ -73,9 +90,7 @@ impl Drop for Group {
     }
 }
 
-#[test]
-fn a_cgroup_of_the_budget_and_its_allowance_is_enough() {
-    let budget_bytes = 64 << 20;
+fn runs_in_a_cgroup(budget_bytes: u64, options: &str) {
     let group = match Group::new(budget_bytes + ALLOWANCE_BYTES) {
         Ok(group) => group,
         Err(why) => {
@@ -89,10 +104,20 @@ fn a_cgroup_of_the_budget_and_its_allowance_is_enough() {
     let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.0.display());
     let output = std::process::Command::new("sh")
         .args(["-c", &join, "sh", env!("CARGO_BIN_EXE_overbank")])
-        .args(options("64MiB").split_whitespace())
+        .args(options.split_whitespace())
         .arg(place.path().join("store"))
         .arg(&input)
         .output()
         .expect("a shell");
     stays_within(Ran::from(output), budget_bytes);
+}
+
+#[test]
+fn a_cgroup_of_the_budget_and_its_allowance_is_enough() {
+    runs_in_a_cgroup(64 << 20, &options("64MiB"));
+}
+
+#[test]
+fn a_cgroup_of_the_budget_and_its_allowance_is_enough_for_flash() {
+    runs_in_a_cgroup(32 << 20, &flash_options("32MiB"));
 }

@@ -92,6 +92,44 @@ fn any_number_of_kills_leaves_the_answer_of_a_quiet_run() {
 }
 
 #[test]
+fn counts_on_flash_survive_any_number_of_kills() {
+    let place = quick_place();
+    let rows = keys(30, 400_000, 350_000);
+    let input = file(place.path(), "keys", lines(&rows));
+    let mut asked: Vec<u8> = lines(&rows[..5_000]);
+    asked.extend(b"a key that never came\n");
+    let count = |store: &Path| {
+        // Commits behind every chunk: logs, merged logs and passes in every order.
+        let options = "count --json --seed 7 --memory 16MiB --flash 16MiB --pending 3 --threads 2 --commit-every 0 --store";
+        overbank(options).with(store).with(&input)
+    };
+    let answers = |store: &Path, mut report: Value| {
+        report["counts"]["flash"].as_object_mut().unwrap().remove("pending_chunks").unwrap();
+        (answer(report), overbank("estimate --json --keys-from -").with(store).fed(asked.clone()).run().out)
+    };
+    let started = Instant::now();
+    let quiet = place.path().join("quiet");
+    let report = count(&quiet).run().json();
+    let longest = started.elapsed();
+    let whole = answers(&quiet, report);
+    let (mut random, mut kills) = (Random(31), 0);
+    for round in 0..3 {
+        let store = place.path().join(format!("store-{round}"));
+        for _ in 0..8 {
+            let delay = longest.mul_f64(random.below(500) as f64 / 1000.0);
+            if killed(count(&store).with("--resume"), delay) {
+                break;
+            }
+            kills += 1;
+        }
+        let report = count(&store).with("--resume").run().json();
+        assert!(overbank("verify --json").with(&store).run().json()["whole"].as_bool().unwrap());
+        assert!(answers(&store, report) == whole, "round {round}");
+    }
+    assert!(kills >= 6, "only {kills} kills came in time");
+}
+
+#[test]
 fn a_kill_while_the_store_is_made_leaves_a_store_or_none() {
     let place = quick_place();
     let input = file(place.path(), "keys", lines(&keys(23, 2_000, 500)));

@@ -92,6 +92,77 @@ fn a_full_disk_leaves_the_last_commit_whole_and_the_run_goes_on_once_there_is_sp
 }
 
 #[test]
+fn a_disk_that_is_full_of_counts_leaves_the_last_commit_whole() {
+    let place = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::new(&place.path().join("disk"), "40m") else {
+        println!("skipped: no file system can be mounted here");
+        return;
+    };
+    // Commits at the end alone, so that it is the writers in the middle of the pass who find the disk full.
+    let options = "count --json --seed 7 --memory 16MiB --flash 8MiB --pending 0 --commit-every 1000 --threads 2 --store";
+    let (first, second) = (keys(64, 50_000, 40_000), keys(65, 900_000, 800_000));
+    let input = file(place.path(), "second", lines(&second));
+    let whole = place.path().join("whole");
+    overbank(options).with(&whole).fed(lines(&first)).run().json();
+    let whole = overbank(options).with(&whole).with("--append").with(&input).run().json();
+
+    let (store, ballast) = (disk.0.join("store"), disk.0.join("ballast"));
+    overbank(options).with(&store).fed(lines(&first)).run().json();
+    let before = overbank("top --json").with(&store).run().json();
+    let mut size = 38 << 20;
+    while fs::write(&ballast, vec![1; size]).is_err() {
+        size -= 1 << 20;
+    }
+    overbank(options)
+        .with(&store)
+        .with("--append")
+        .with(&input)
+        .run()
+        .fails_naming(&["full", "free some space"]);
+    assert!(overbank("verify --json").with(&store).run().json()["whole"].as_bool().unwrap());
+    assert_eq!(overbank("top --json").with(&store).run().json(), before);
+    fs::remove_file(&ballast).unwrap();
+    let end = overbank(options).with(&store).with("--append").with(&input).run().json();
+    for field in ["rows", "weight", "distinct", "heavy", "heavy_threshold", "counts"] {
+        assert_eq!(end[field], whole[field], "{field}");
+    }
+}
+
+#[test]
+fn damage_to_a_sketch_on_flash_is_reported_and_never_becomes_an_answer() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let rows = keys(66, 400_000, 350_000);
+    let options = "count --json --seed 7 --memory 16MiB --flash 8MiB --pending 1 --store";
+    overbank(options).with(&store).fed(lines(&rows)).run().json();
+    let ask = || overbank("estimate --json --keys-from -").with(&store).fed(lines(&rows[..20_000])).run();
+    let right = ask().text();
+    let mut random = Random(67);
+    let mut noticed = 0;
+    for (path, bytes) in image(&store).iter().filter(|(path, _)| path.extension().is_some()) {
+        for _ in 0..3 {
+            let mut damaged = bytes.clone();
+            let at = random.below(bytes.len() as u64) as usize;
+            damaged[at] ^= 1 << random.below(8);
+            fs::write(path, &damaged).unwrap();
+            // A block of the sketch that no commit needs any more may hold anything.
+            let verified = overbank("verify").with(&store).run();
+            assert!(matches!(verified.code, Some(0 | 2)), "{verified:?}");
+            let asked = ask();
+            if asked.code == Some(0) {
+                assert!(asked.out == right, "{} byte {at}", path.display());
+            } else {
+                assert_eq!((asked.code, verified.code), (Some(2), Some(2)), "{} byte {at}", path.display());
+                assert!(asked.err.contains("damaged at byte"), "{}", asked.err);
+                noticed += 1;
+            }
+        }
+        fs::write(path, bytes).unwrap();
+    }
+    assert!(noticed > 0, "no damage was where an estimate reads");
+}
+
+#[test]
 fn another_version_is_named_and_left_alone() {
     let place = tempfile::tempdir().unwrap();
     let store = kept(place.path());
@@ -197,4 +268,39 @@ fn a_store_that_holds_a_stream_is_not_overwritten() {
         .run()
         .fails_naming(&["seed"]);
     assert_eq!(overbank("distinct --json").with(&store).run().json(), before);
+}
+
+#[test]
+fn a_store_without_counts_on_flash_or_with_others_is_not_added_to() {
+    let place = tempfile::tempdir().unwrap();
+    let plain = place.path().join("plain");
+    overbank("profile --json --memory 16MiB --flash 0 --store").with(&plain).fed("a\n").run().json();
+    for command in ["count", "profile --flash 16MiB"] {
+        let run = overbank(command)
+            .with("--append")
+            .with("--memory=16MiB")
+            .with("--store")
+            .with(&plain)
+            .fed("b\n")
+            .run();
+        run.fails_naming(&["plain", "without a sketch on flash", "another directory"]);
+    }
+    // A profile that does not ask for flash goes on without.
+    overbank("profile --append --memory 16MiB --store").with(&plain).fed("b\n").run().text();
+    let counted = place.path().join("counted");
+    overbank("count --json --memory 16MiB --flash 16MiB --store").with(&counted).fed("a\n").run().json();
+    let count = "count --append --memory 16MiB --store";
+    let more = |size: &str| overbank(count).with(&counted).with(size).fed("b\n").run();
+    more("--flash=32MiB").fails_naming(&["counted", "835,584 columns", "1,671,168", "leave its size away"]);
+    more("--epsilon=1e-5").fails_naming(&["counted", "835,584 columns"]);
+    overbank("count --memory 16MiB --store")
+        .with(&counted)
+        .fed("b\n")
+        .run()
+        .fails_naming(&["already holds", "--append"]);
+    more("--flash=16MiB").text();
+    // A profile goes on with the counts on flash as well, without being told.
+    let both =
+        overbank("profile --json --append --memory 16MiB --store").with(&counted).fed("b\n").run().json();
+    assert_eq!((&both["rows"], both["counts"]["flash"]["depth"].as_u64()), (&Value::from(3), Some(5)));
 }

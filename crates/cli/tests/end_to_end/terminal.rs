@@ -4,8 +4,19 @@ use crate::command::overbank;
 use crate::stream::{file, keys, lines, sample};
 use std::process::{Command, Stdio};
 
-const COMMANDS: [&str; 9] =
-    ["profile", "top", "estimate", "distinct", "quantile", "info", "verify", "completions", "man"];
+const COMMANDS: [&str; 11] = [
+    "profile",
+    "count",
+    "top",
+    "estimate",
+    "distinct",
+    "quantile",
+    "info",
+    "verify",
+    "plan",
+    "completions",
+    "man",
+];
 
 fn fits(text: &str) {
     for line in text.lines() {
@@ -29,6 +40,12 @@ fn pages_fit_eighty_columns() {
     }
     let long = "k".repeat(300);
     fits(&overbank("estimate").with(&store).with(&long).with(&rows[0]).run().out);
+    let counted = place.path().join("c");
+    fits(&overbank("count --memory 16MiB --flash 1GiB --store").with(&counted).with(&input).run().text());
+    fits(&overbank("info").with(&counted).run().out.replace(place.path().to_str().unwrap(), ""));
+    fits(&overbank("verify").with(&counted).run().text());
+    fits(&overbank("plan --rows 1e18 --epsilon 1e-9").run().text());
+    fits(&overbank("profile --memory 8MiB").with(&input).run().text());
     let json: String = (0..500u32)
         .map(|i| format!("{{\"k\": \"\u{6f22}\u{5b57}{i}\", \"v\": {}}}\n", f64::from(i).powi(5) * 1e7))
         .collect();
@@ -96,6 +113,14 @@ fn every_command_explains_each_of_its_flags() {
     {
         assert!(help.contains(&format!("--{flag}")), "--{flag} is not in the help");
     }
+    let shared = help;
+    let help = overbank("count --help").run().text();
+    for flag in "epsilon delta flash pending conservative resume append commit-every weight threads"
+        .split_whitespace()
+    {
+        assert!(help.contains(&format!("--{flag}")), "--{flag} is not in the help");
+    }
+    assert!(shared.contains("--flash"));
     assert!(overbank("--version").run().text().starts_with("overbank "));
 }
 

@@ -56,7 +56,8 @@ impl Reading<'_> {
         let twins = weight / 2f64.powi(self.shape.residue_bits() as i32) / half;
         let lower = |row| {
             let (count, span) = page::cell_of(self.block, self.shape, self.entry, row);
-            count.saturating_sub((column * f64::from(span) + twins).ceil() as u64)
+            // Errors are whole: one above the floor is above the bound.
+            count.saturating_sub((column * f64::from(span) + twins).floor() as u64)
         };
         (0..layout.depth()).map(lower).min().unwrap_or(0)
     }

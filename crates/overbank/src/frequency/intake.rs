@@ -185,7 +185,10 @@ impl Intake {
             self.log_count.fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(log) = written? {
-            lock(&self.logs).push(log);
+            // Writers end in another order than they drew their numbers in, and a commit names the logs by number.
+            let mut logs = lock(&self.logs);
+            let at = logs.partition_point(|earlier| earlier.sequence < log.sequence);
+            logs.insert(at, log);
         }
         Ok(true)
     }

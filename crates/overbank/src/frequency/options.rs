@@ -142,6 +142,11 @@ impl FrequencyOptions {
         self
     }
 
+    /// What [`FrequencyOptions::pending`] was set to.
+    pub fn pending_chunks(&self) -> usize {
+        self.pending
+    }
+
     /// RAM for the buffer of updates, one group, and the readers of pending chunks; taken from the store's budget.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;

@@ -106,7 +106,7 @@ impl Frequency {
         Self::open_for(store, name, 1)
     }
 
-    fn open_for(store: &Store, name: &str, writers: usize) -> Result<Arc<Mutex<Self>>> {
+    pub(crate) fn open_for(store: &Store, name: &str, writers: usize) -> Result<Arc<Mutex<Self>>> {
         Self::open_with(store, name, writers, None)
     }
 
@@ -191,10 +191,11 @@ impl Frequency {
     fn attach(self, store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
         let is_read_only = store.is_read_only();
         let shared = Arc::new(Mutex::new(self));
-        if !is_read_only {
-            store.attach(name, Arc::clone(&shared) as Arc<Mutex<dyn Participant>>)?;
+        match store.attach(name, Arc::clone(&shared) as Arc<Mutex<dyn Participant>>) {
+            // Any number of readers may ask; one of them is enough to vouch for the blocks.
+            Err(Error::AlreadyExists { .. }) if is_read_only => Ok(shared),
+            attached => attached.map(|()| shared),
         }
-        Ok(shared)
     }
 }
 

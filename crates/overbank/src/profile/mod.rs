@@ -6,20 +6,25 @@
 //!                  │                       no:  HyperLogLog registers (distinct keys), count-min pages (how often);
 //!                  │                            heavier than the least heavy key ─▶ takes its place, which goes to the pages
 //!                  └─ by thread ─────▶ tally ─▶ DDSketch of the value or the key's length, rows, bytes, weight
+//!                                       outbox ─▶ with flash: what the pages were told, for a count-min sketch beyond RAM
 //! ```
 //!
 //! Invariants:
 //! 1. The state is a function of the sequence of rows and of the plan: not of threads, chunks, or interruptions.
 //! 2. A shard owns one range of the hash in every sketch, so shards never share a byte.
-//! 3. A row's weight is in exactly one place: with its key while that is among the heavy ones, else in the pages.
+//! 3. A row's weight is in exactly one place: with its key while that is among the heavy ones, else in the pages, and in the
+//!    sketch on flash likewise.
 //! 4. Every key that weighs more than the least heavy one of its shard is among the heavy ones: the pages never estimate it
 //!    below its weight, so it was admitted at its last row.
 //! 5. Memory is allocated when the profile is made, and stays inside the plan.
+//! 6. Conservative updates on flash are the exception to 1: the estimates of keys outside the heavy ones then depend on the order
+//!    in which threads send them. Bounds hold all the same.
 //!
 //! | operation | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
 //! | a row | O(1) expected, O(log capacity) for a key that displaces another | 0 | 0 | – |
-//! | `report` | O(registers + heavy keys) | 0 | 0 | the listed keys |
+//! | … with flash, of a key that is not heavy | and its part of a sort | as [`Frequency`](crate::frequency) | the same | its part of the outbox |
+//! | `report` | O(registers + heavy keys) | 0; with flash about 1 a listed key | 0 | the listed keys |
 //! | commit | O(state) | 0 | state / 4080 B | one piece of the state at a time |
 //! | the profile | – | – | – | [`Plan`]'s budget |
 //!
@@ -29,25 +34,28 @@
 //! Deviations: a sketch a thread, merged at the end, is what most tools do. It multiplies memory by the threads, makes heavy
 //! keys depend on their number, and cannot be resumed to the same answer; ranges of the hash cost one grouping pass a chunk.
 
+mod counting;
+mod flash;
 mod format;
 pub mod pipeline;
 mod plan;
+mod query;
 mod report;
 mod saved;
 #[cfg(test)]
 mod tests;
 
+pub use flash::FlashReport;
 pub use pipeline::Rows;
-pub use plan::{LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS};
+pub use plan::{FLASH_MEMORY_BYTES_MIN, LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS};
+pub use query::EstimateError;
 pub use report::{Distinct, HeavyHitter, Measure, Report, Values};
 
-use crate::sketch::count_min::CountMinShard;
-use crate::sketch::hyperloglog::HyperLogLogShard;
-use crate::sketch::space_saving::Admission;
-use crate::sketch::{CountBounds, CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
+use crate::sketch::{CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
 use crate::store::Reservation;
-use crate::{KeyHash, Result};
-use pipeline::Group;
+use crate::{Error, Result};
+use counting::{Counting, Shard, Tally};
+use flash::{Flash, Outbox};
 
 /// The relative error of quantiles.
 const QUANTILE_ERROR: f64 = 0.01;
@@ -86,8 +94,8 @@ pub trait Parse: Sync {
     type Chunk: Send;
     /// Its rows.
     type Rows: KeyedRows + Default;
-    /// Why a chunk cannot be used.
-    type Error: Send;
+    /// Why a chunk cannot be used, or why the sketch on flash could not be written.
+    type Error: Send + From<Error>;
 
     /// Turns a chunk into rows; called by many threads.
     ///
@@ -105,6 +113,7 @@ pub struct Profile {
     counts: CountMin<u32>,
     heavy: Vec<SpaceSaving>,
     values: DdSketch,
+    flash: Option<Flash>,
     /// The totals of the commit under way, and of the last one: equal totals mean that nothing has come since.
     prepared: Option<Totals>,
     committed: Option<Totals>,
@@ -146,6 +155,7 @@ impl Profile {
             counts: CountMin::with_bytes(plan.count_bytes, COUNT_DEPTH, SHARDS, hash_id)?,
             heavy: heavy.collect::<Result<_>>()?,
             values: empty_values(),
+            flash: None,
             prepared: None,
             committed: None,
             reservation: None,
@@ -157,15 +167,25 @@ impl Profile {
         self.totals.rows
     }
 
+    /// The sum of the weights of the rows counted so far.
+    pub fn weight(&self) -> u64 {
+        self.totals.weight
+    }
+
     /// What the quantiles are of.
     pub fn measure(&self) -> Measure {
         self.totals.measure
     }
 
-    /// The memory that the sketches hold, in bytes.
+    /// The memory that the sketches in RAM hold, in bytes.
     pub fn allocated_bytes(&self) -> usize {
         let heavy = self.heavy.iter().map(SpaceSaving::memory_bytes).sum::<usize>();
         self.distinct.memory_bytes() + self.counts.memory_bytes() + heavy + self.values.memory_bytes()
+    }
+
+    /// How it divides its budget.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// The budget that this profile was made for, in bytes.
@@ -176,7 +196,8 @@ impl Profile {
     /// Counts the chunks that `next` yields, with `threads` threads, until it yields `None`.
     ///
     /// # Errors
-    /// That of the first chunk that could not be read or parsed; everything before it is counted, nothing behind it.
+    /// That of the first chunk that could not be read or parsed; everything before it is counted, nothing behind it. That of
+    /// the sketch on flash (`Full`, `Io`); the profile is then `Poisoned`, and its store holds the last commit.
     pub fn update<P: Parse>(
         &mut self,
         threads: usize,
@@ -184,8 +205,12 @@ impl Profile {
         next: impl FnMut() -> std::result::Result<Option<P::Chunk>, P::Error> + Send,
     ) -> std::result::Result<(), P::Error> {
         let measure = self.totals.measure;
-        let mut tallies: Vec<Tally> =
-            (0..threads.max(1)).map(|_| Tally::new(measure, empty_values())).collect();
+        let outbox = || self.flash.as_ref().map_or_else(Outbox::default, Flash::outbox);
+        if let Some(flash) = &self.flash {
+            flash.check()?;
+        }
+        let tallies = (0..threads.max(1)).map(|_| Tally::new(measure, empty_values(), outbox()));
+        let mut tallies: Vec<Tally> = tallies.collect();
         let mut counts = self.counts.split_mut(SHARDS).expect("the pages were made a multiple of the shards");
         let distinct = self.distinct.split_mut(SHARDS).expect("there are more registers than shards");
         let shards = distinct.into_iter().zip(counts.as_mut_slice()).zip(&mut self.heavy);
@@ -194,23 +219,29 @@ impl Profile {
             pipeline::run(&Counting { parser, shards: std::marker::PhantomData }, next, shards, &mut tallies);
         drop(counts);
         for tally in tallies {
-            tally.add_to(&mut self.totals, &mut self.values);
+            let outbox = tally.add_to(&mut self.totals, &mut self.values);
+            if let Some(flash) = &mut self.flash {
+                flash.settle(outbox);
+            }
         }
         outcome
     }
 
     /// Everything there is to say: the `top` heaviest keys and the quantiles at `ranks` (from 0 to 1).
-    pub fn report(&self, top: usize, ranks: &[f64]) -> Report {
-        Report {
+    ///
+    /// # Errors
+    /// As [`Profile::estimates`].
+    pub fn report(&self, top: usize, ranks: &[f64]) -> Result<Report> {
+        Ok(Report {
             rows: self.totals.rows,
             skipped: self.totals.skipped,
             bytes: self.totals.bytes,
             weight: self.totals.weight,
             distinct: self.distinct(),
-            heavy: self.heavy(top),
+            heavy: self.heavy(top)?,
             heavy_threshold: self.heavy_threshold(),
             values: self.values(ranks),
-        }
+        })
     }
 
     /// How many distinct keys came.
@@ -222,41 +253,6 @@ impl Profile {
             upper: self.distinct.upper_bound(SIGMAS).min(rows),
             relative_error: self.distinct.relative_standard_error(),
         }
-    }
-
-    /// The `top` heaviest keys, heaviest first.
-    pub fn heavy(&self, top: usize) -> Vec<HeavyHitter> {
-        let mut heavy: Vec<HeavyHitter> = self
-            .heavy
-            .iter()
-            .flat_map(|shard| shard.top(top))
-            .map(|key| {
-                let count = self.tightened(key.hash, key.count);
-                HeavyHitter {
-                    hash: key.hash,
-                    key: key.key.to_vec(),
-                    truncated: key.truncated,
-                    lower: count.lower,
-                    estimate: count.estimate,
-                    upper: count.upper,
-                }
-            })
-            .collect();
-        heavy.sort_by(|a, b| b.estimate.cmp(&a.estimate).then(a.hash.cmp(&b.hash)));
-        heavy.truncate(top);
-        heavy
-    }
-
-    /// No key heavier than this is missing from the candidates of [`Profile::heavy`].
-    pub fn heavy_threshold(&self) -> u64 {
-        self.heavy.iter().map(SpaceSaving::absent_upper_bound).max().unwrap_or(0)
-    }
-
-    /// How often a key came: never above `upper`; never below `lower` if it is among the heavy ones, else below it for at most
-    /// 1 key in 20.
-    pub fn estimate(&self, hash: KeyHash) -> CountBounds {
-        let shard = &self.heavy[pipeline::shard_of(hash, LG_SHARDS)];
-        self.tightened(hash, shard.estimate(hash))
     }
 
     /// Quantiles at `ranks`, from 0 to 1.
@@ -278,121 +274,8 @@ impl Profile {
             relative_error: QUANTILE_ERROR,
         }
     }
-
-    /// The tighter of two bounds: what the heavy keys say, and what the pages say of the time before the key was admitted
-    /// together with what it has weighed since.
-    fn tightened(&self, hash: KeyHash, heavy: CountBounds) -> CountBounds {
-        let before = self.counts.bounds(hash, CONFIDENCE);
-        let held = heavy.lower;
-        let upper = before.upper.saturating_add(held).min(heavy.upper);
-        // A present key's own bound is certain, so the likely one of the pages is left for those that are absent.
-        let lower = if held > 0 { held } else { before.lower.min(upper) };
-        CountBounds { lower, estimate: upper, upper }
-    }
 }
 
 fn empty_values() -> DdSketch {
     DdSketch::new(QUANTILE_ERROR, QUANTILE_BINS).expect("the error and the bins are in range")
-}
-
-/// The three sketches' parts for one range of the hash.
-struct Shard<'a, 'b> {
-    distinct: HyperLogLogShard<'a>,
-    counts: &'b mut CountMinShard<'a, u32>,
-    heavy: &'b mut SpaceSaving,
-}
-
-/// The stages of a profile.
-struct Counting<'p, 'a, 'b, P> {
-    parser: &'p P,
-    shards: std::marker::PhantomData<fn() -> Shard<'a, 'b>>,
-}
-
-impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
-    type Chunk = P::Chunk;
-    type Rows = P::Rows;
-    type Shard = Shard<'a, 'b>;
-    type Tally = Tally;
-    type Error = P::Error;
-
-    fn parse(&self, chunk: P::Chunk, rows: &mut P::Rows) -> std::result::Result<(), P::Error> {
-        self.parser.parse(chunk, rows)
-    }
-
-    fn apply(&self, shard: &mut Shard<'a, 'b>, rows: &P::Rows, group: Group<'_>) {
-        let weights = rows.weights();
-        let Shard { distinct, counts, heavy } = shard;
-        for (&row, &hash) in group.rows.iter().zip(group.hashes) {
-            let row = row as usize;
-            let weight = weights.map_or(1, |weights| weights[row]);
-            match heavy.admit(hash, weight, || counts.estimate(hash), || rows.key(row)) {
-                // The registers saw it when it was admitted.
-                Admission::Present => {}
-                Admission::New => distinct.update(hash),
-                Admission::Displaced { hash: displaced, held } => {
-                    distinct.update(hash);
-                    counts.update(displaced, held);
-                }
-                Admission::Absent => {
-                    distinct.update(hash);
-                    counts.update(hash, weight);
-                }
-            }
-        }
-    }
-
-    fn finish(&self, tally: &mut Tally, rows: &P::Rows) {
-        tally.take(rows);
-    }
-}
-
-/// What one thread adds up for itself.
-struct Tally {
-    totals: Totals,
-    values: DdSketch,
-    lengths: Box<[u64]>,
-}
-
-impl Tally {
-    fn new(measure: Measure, values: DdSketch) -> Self {
-        let totals = Totals { measure, ..Totals::default() };
-        Self { totals, values, lengths: vec![0; TALLIED_LENGTHS].into_boxed_slice() }
-    }
-
-    fn take(&mut self, rows: &impl KeyedRows) {
-        let count = rows.hashes().len();
-        self.totals.add(&Totals {
-            measure: self.totals.measure,
-            rows: count as u64,
-            skipped: rows.skipped(),
-            bytes: rows.bytes(),
-            weight: rows
-                .weights()
-                .map_or(count as u64, |weights| weights.iter().fold(0, |a, &b| a.saturating_add(b))),
-        });
-        match self.totals.measure {
-            Measure::Value => {
-                for &value in rows.values().unwrap_or(&[]) {
-                    self.values.update(value, 1);
-                }
-            }
-            Measure::KeyLength => {
-                for row in 0..count {
-                    let bytes = rows.key_bytes(row);
-                    match self.lengths.get_mut(bytes) {
-                        Some(tally) => *tally += 1,
-                        None => self.values.update(bytes as f64, 1),
-                    }
-                }
-            }
-        }
-    }
-
-    fn add_to(mut self, totals: &mut Totals, values: &mut DdSketch) {
-        for (bytes, &count) in self.lengths.iter().enumerate() {
-            self.values.update(bytes as f64, count);
-        }
-        totals.add(&self.totals);
-        values.merge(&self.values).expect("both were made with the same error and bins");
-    }
 }

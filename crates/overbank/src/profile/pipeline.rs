@@ -9,7 +9,7 @@
 //! Invariants:
 //! 1. A shard sees the chunks in stream order, whatever the number of threads: each chunk waits for its turn.
 //! 2. Shards are ranges of the hash, so two chunks are applied at once only to disjoint state: no other lock is needed.
-//! 3. When a chunk fails, every earlier chunk is applied whole and no later one at all.
+//! 3. When a chunk fails to be read or parsed, every earlier chunk is applied whole and no later one at all.
 
 use keyhash::KeyHash;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,11 +109,14 @@ pub trait Stages: Sync {
     /// Ends the stream before this chunk.
     fn parse(&self, chunk: Self::Chunk, rows: &mut Self::Rows) -> Result<(), Self::Error>;
 
-    /// Applies a group of rows to its shard.
-    fn apply(&self, shard: &mut Self::Shard, rows: &Self::Rows, group: Group<'_>);
+    /// Applies a group of rows to its shard; what other threads need not see goes to the thread's own tally.
+    fn apply(&self, shard: &mut Self::Shard, tally: &mut Self::Tally, rows: &Self::Rows, group: Group<'_>);
 
-    /// Accounts the rows of a chunk that every shard has seen.
-    fn finish(&self, tally: &mut Self::Tally, rows: &Self::Rows);
+    /// Accounts the rows of a chunk that every shard has seen. No shard is held.
+    ///
+    /// # Errors
+    /// Ends the stream. Chunks behind this one may have been applied, so the state is then of no use.
+    fn finish(&self, tally: &mut Self::Tally, rows: &Self::Rows) -> Result<(), Self::Error>;
 }
 
 /// Runs a stream through `shards` with a thread for each of `tallies`, until `next` yields `None` or something fails.
@@ -181,10 +184,15 @@ impl<G: Stages, N: FnMut() -> Result<Option<G::Chunk>, G::Error>> Crew<'_, G, N>
                 return self.fail(number, error);
             }
             groups.assign(rows.hashes(), self.lg_shards);
-            if !turn.take_each(|shard, state| self.stages.apply(state, &rows, groups.shard(shard))) {
+            let mut apply = |shard, state: &mut G::Shard| {
+                self.stages.apply(state, tally, &rows, groups.shard(shard));
+            };
+            if !turn.take_each(&mut apply) {
                 return;
             }
-            self.stages.finish(tally, &rows);
+            if let Err(error) = self.stages.finish(tally, &rows) {
+                return self.fail(number, error);
+            }
         }
     }
 
@@ -301,13 +309,14 @@ mod tests {
             Ok(())
         }
 
-        fn apply(&self, history: &mut &'s mut Vec<u64>, rows: &Numbers, group: Group<'_>) {
+        fn apply(&self, history: &mut &'s mut Vec<u64>, _: &mut u64, rows: &Numbers, group: Group<'_>) {
             assert!(group.rows.iter().map(|&row| rows.0[row as usize]).eq(group.hashes.iter().copied()));
             history.extend(group.hashes.iter().map(|hash| hash.high()));
         }
 
-        fn finish(&self, tally: &mut u64, rows: &Numbers) {
+        fn finish(&self, tally: &mut u64, rows: &Numbers) -> Result<(), usize> {
             *tally += rows.0.len() as u64;
+            Ok(())
         }
     }
 

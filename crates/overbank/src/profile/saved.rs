@@ -1,5 +1,6 @@
 //! A profile in a store: what a commit writes, and how it comes back.
 
+use super::flash::Flash;
 use super::format::{self, Inline};
 use super::{Plan, Profile, SHARDS};
 use crate::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
@@ -19,7 +20,9 @@ impl Profile {
     /// # Errors
     /// [`Error::AlreadyExists`] if the store has a profile attached; [`Error::BudgetExceeded`].
     pub fn attach(mut self, store: &Store) -> Result<Arc<Mutex<Self>>> {
-        let wanted_bytes = usize::try_from(self.plan.memory_bytes).unwrap_or(usize::MAX);
+        let plan_bytes = usize::try_from(self.plan.memory_bytes).unwrap_or(usize::MAX);
+        // The sketch on flash has taken its part itself.
+        let wanted_bytes = plan_bytes - self.plan.flash_memory_bytes;
         self.reservation =
             Some(store.budget().reserve("the profile", wanted_bytes, self.allocated_bytes())?);
         let shared = Arc::new(Mutex::new(self));
@@ -35,9 +38,17 @@ impl Profile {
     /// The profile of `store` at its last commit.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`]; [`Error::Incompatible`] if a
+    /// As [`Frequency::open`](crate::frequency::Frequency::open); [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`]; [`Error::Incompatible`] if a
     /// sketch was made under another seed than the store's.
     pub fn load(store: &Store) -> Result<Self> {
+        Self::load_for(store, 1)
+    }
+
+    /// As [`Profile::load`], to be updated by as many threads.
+    ///
+    /// # Errors
+    /// As [`Profile::load`].
+    pub fn load_for(store: &Store, threads: usize) -> Result<Self> {
         let entry = store
             .record(NAME)
             .ok_or_else(|| Error::NotFound { what: "profile in this store", name: NAME.to_owned() })?;
@@ -57,13 +68,18 @@ impl Profile {
         let inline = Inline::from_bytes(&entry.record.state)?;
         let files = store.files();
         let heavy = files.read_blob_with(&heavy, read_parts)?;
+        let has_flash = Flash::is_in(store);
+        let plan = if has_flash { Plan::with_flash } else { Plan::for_memory }(inline.memory_bytes)?;
+        let open = || Flash::open(store, plan.flash_writers(threads));
+        let flash = has_flash.then(open).transpose()?;
         let profile = Self {
-            plan: Plan::for_memory(inline.memory_bytes)?,
+            plan,
             totals: inline.totals,
             distinct: HyperLogLog::from_bytes(&files.read_blob(&distinct)?)?,
             counts: files.read_blob_with(&counts, CountMin::read_from)?,
             heavy,
             values: DdSketch::from_bytes(&files.read_blob(&values)?)?,
+            flash,
             prepared: None,
             committed: Some(inline.totals),
             reservation: None,
@@ -106,6 +122,9 @@ impl Participant for Profile {
     fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
         if self.committed == Some(self.totals) {
             return Ok(Prepared::Unchanged);
+        }
+        if let Some(flash) = &self.flash {
+            flash.check()?;
         }
         let inline = Inline { totals: self.totals, memory_bytes: self.plan.memory_bytes };
         // The large sketches are streamed, so that no second copy of them is in memory.

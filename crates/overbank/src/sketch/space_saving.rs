@@ -229,12 +229,16 @@ impl SpaceSaving {
     /// an absent key is 0, else it is `upper`.
     ///
     /// # Cost
-    /// O(capacity) for an absent key: take [`absent_upper_bound`](Self::absent_upper_bound) once for many.
+    /// O(capacity) for an absent key: for many, take [`present`](Self::present) and, once,
+    /// [`absent_upper_bound`](Self::absent_upper_bound).
     pub fn estimate(&self, hash: KeyHash) -> CountBounds {
-        match self.index.find(hash, &self.hashes) {
-            Ok(slot) => self.bounds(slot),
-            Err(_) => CountBounds { lower: 0, estimate: 0, upper: self.absent_upper_bound() },
-        }
+        let absent = || CountBounds { lower: 0, estimate: 0, upper: self.absent_upper_bound() };
+        self.present(hash).unwrap_or_else(absent)
+    }
+
+    /// The bounds of a key's count; `None` for a key that is absent. O(1).
+    pub fn present(&self, hash: KeyHash) -> Option<CountBounds> {
+        self.index.find(hash, &self.hashes).ok().map(|slot| self.bounds(slot))
     }
 
     /// What the true count of a key cannot be below.

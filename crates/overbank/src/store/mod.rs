@@ -206,13 +206,14 @@ impl Store {
         state.catalog.summaries.get(name).cloned()
     }
 
-    /// Takes a summary into the commits under `name`: a new one, or one that was recovered from [`Store::record`].
+    /// Takes a summary into the commits under `name`: a new one, or one that was recovered from [`Store::record`]. In a store
+    /// that is open read-only, which commits nothing, it vouches for its blocks to [`Store::verify`].
     ///
     /// # Errors
     /// `InvalidOption` for an empty name, a name over 255 bytes or with control characters; `AlreadyExists` if
     /// something is attached under it; `Incompatible` if another kind of summary is stored under it.
     pub fn attach(&self, name: &str, participant: Arc<Mutex<dyn Participant>>) -> Result<()> {
-        self.writable()?;
+        self.poison.check()?;
         check_name(name)?;
         let structure = participant.lock().unwrap_or_else(PoisonError::into_inner).structure();
         let mut state = self.state();

@@ -181,3 +181,32 @@ fn rounds_read_ahead_answer_what_rounds_read_in_turn_would() {
         }
     }
 }
+
+#[test]
+fn logs_of_writers_side_by_side_are_in_the_order_of_their_sequences() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), StoreOptions::new().seed(Seed(7))).unwrap();
+    let sketch = store.frequency("f", threaded(4, 100)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (mut writer, store) = (FrequencyWriter::new(&sketch), &store);
+            // Keys that come once cannot be joined: every buffer becomes a log.
+            scope.spawn(move || {
+                for batch in 0..500 {
+                    let first = (thread * 500 + batch) * 2_000;
+                    writer.update(&keys(store, first..first + 2_000), None).unwrap();
+                }
+            });
+        }
+    });
+    assert!(held(&sketch).pending_chunks() > 20, "{}", held(&sketch).pending_chunks());
+    store.commit(b"").unwrap();
+    assert!(held(&sketch).intake.hold().logs.is_sorted_by_key(|log| log.sequence));
+    let probes = keys(&store, (0..4_000_000).step_by(1_999));
+    let before = held(&sketch).estimate(&probes).unwrap();
+    drop((sketch, store));
+    let store = Store::open_on(device, StoreOptions::new()).unwrap();
+    let sketch = Frequency::open(&store, "f").unwrap();
+    assert_eq!(held(&sketch).estimate(&probes).unwrap(), before);
+    assert_eq!(held(&sketch).total_weight(), 4_000_000);
+}

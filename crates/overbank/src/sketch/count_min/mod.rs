@@ -317,7 +317,8 @@ impl<C: Cell> CountMin<C> {
     fn markov_error(&self, page_weight: u64, confidence: f64) -> u64 {
         let failure = (1.0 - confidence).clamp(f64::MIN_POSITIVE, 1.0);
         let factor = failure.powf(-1.0 / f64::from(self.layout.depth()));
-        (factor * page_weight as f64 / f64::from(self.layout.columns())).ceil() as u64
+        // Errors are whole: one above the floor is above Markov's bound.
+        (factor * page_weight as f64 / f64::from(self.layout.columns())).floor() as u64
     }
 }
 

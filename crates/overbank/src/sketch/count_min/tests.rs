@@ -245,3 +245,21 @@ proptest! {
         prop_assert!(CountMin::<u32>::read_from(bytes.len(), &mut stream::source_of(&bytes)).is_err());
     }
 }
+
+#[test]
+fn the_average_error_is_that_of_keys_that_never_came() {
+    for (updates, depth) in [(2_000u64, 1), (20_000, 2), (100_000, 5), (400_000, 4)] {
+        let layout = Layout::with_shape(100, 100, depth).unwrap();
+        let mut sketch = CountMin::<u32>::new(layout, hasher(1));
+        (0..updates).for_each(|key| sketch.update(hash(key), 1));
+        let never = updates..updates + 50_000;
+        let measured = never.map(|key| sketch.estimate(hash(key)) as f64).sum::<f64>() / 50_000.0;
+        let expected = layout.average_error(updates as f64);
+        // A few cells hold few updates: their spread, and that of the pages, is below 5 % of these averages.
+        assert!((measured / expected - 1.0).abs() < 0.05, "{updates} {depth}: {measured} for {expected}");
+    }
+    let layout = Layout::with_shape(100, 100, 5).unwrap();
+    assert_eq!(layout.average_error(1e12), 1e8);
+    let (below, above) = (layout.average_error(0.999e10), layout.average_error(1.001e10));
+    assert!(below > 0.99e6 && below < above && above < 1.01e6, "{below} {above}");
+}

@@ -1,4 +1,8 @@
-//! A profile's report, as tables for people and as JSON for programs.
+//! What a pass found, as tables for people and as JSON for programs.
+
+mod counts;
+
+pub(crate) use counts::{Counts, count_json, count_page, flash_json, flash_lines};
 
 use crate::page::{Align, Page, key_text};
 use crate::units;
@@ -20,6 +24,8 @@ pub(crate) struct Cost {
     pub(crate) memory_bytes: u64,
     /// Bytes that the store holds; 0 without one.
     pub(crate) stored_bytes: u64,
+    /// Bytes that this run wrote to devices; 0 where the system does not tell.
+    pub(crate) written_bytes: u64,
     /// Threads.
     pub(crate) threads: usize,
 }
@@ -33,9 +39,19 @@ pub(crate) struct Skipped {
 }
 
 /// The report as text.
-pub(crate) fn page(title: &str, report: &Report, skipped: &[Skipped], cost: &Cost) -> Page {
+pub(crate) fn page(title: &str, report: &Report, counts: &Counts, skipped: &[Skipped], cost: &Cost) -> Page {
     let mut page = Page::new();
     page.heading(&format!("Profile of {title}"), "");
+    stream_lines(&mut page, report, skipped);
+    counts.line(&mut page);
+    heavy_section(&mut page, report);
+    quantile_lines(&mut page, &report.values);
+    cost_section(&mut page, cost);
+    page
+}
+
+/// Rows, bytes, distinct keys.
+fn stream_lines(page: &mut Page, report: &Report, skipped: &[Skipped]) {
     page.fact("rows", &units::count(report.rows), "");
     if report.weight != report.rows {
         page.fact("total weight", &units::count(report.weight), "");
@@ -59,8 +75,9 @@ pub(crate) fn page(title: &str, report: &Report, skipped: &[Skipped], cost: &Cos
     for row in skipped {
         page.line(&format!("    {}:{}: {}", row.input, row.line, row.why));
     }
-    heavy_section(&mut page, report);
-    quantile_lines(&mut page, &report.values);
+}
+
+fn cost_section(page: &mut Page, cost: &Cost) {
     page.heading("Cost", "");
     let rate = |amount: u64| if cost.seconds > 0.0 { amount as f64 / cost.seconds } else { 0.0 };
     page.fact(
@@ -79,9 +96,13 @@ pub(crate) fn page(title: &str, report: &Report, skipped: &[Skipped], cost: &Cos
         &format!("budget {}", units::bytes(cost.memory_bytes)),
     );
     if cost.stored_bytes > 0 {
-        page.fact("store", &units::bytes(cost.stored_bytes), "");
+        let written = format!("{} written in this run", units::bytes(cost.written_bytes));
+        page.fact(
+            "store",
+            &units::bytes(cost.stored_bytes),
+            if cost.written_bytes > 0 { &written } else { "" },
+        );
     }
-    page
 }
 
 /// The heavy keys with their share of the weight. Where there are more keys than candidates, those that may weigh no more
@@ -169,7 +190,26 @@ fn rounded(value: f64) -> String {
 }
 
 /// The report as JSON: the same facts, exact numbers, keys as text and, where they are not UTF-8, as hexadecimal too.
-pub(crate) fn json(inputs: &[String], report: &Report, skipped: &[Skipped], cost: &Cost) -> Value {
+pub(crate) fn json(
+    inputs: &[String],
+    report: &Report,
+    counts: &Counts,
+    skipped: &[Skipped],
+    cost: &Cost,
+) -> Value {
+    let mut object = stream_json(inputs, report, counts, skipped, cost);
+    object["values"] = values_json(&report.values);
+    object
+}
+
+/// What the reports of all passes have.
+fn stream_json(
+    inputs: &[String],
+    report: &Report,
+    counts: &Counts,
+    skipped: &[Skipped],
+    cost: &Cost,
+) -> Value {
     let (least, most) = report.repeat_share_bounds();
     json!({
         "inputs": inputs,
@@ -180,9 +220,9 @@ pub(crate) fn json(inputs: &[String], report: &Report, skipped: &[Skipped], cost
         "skipped_first": skipped.iter().map(|row| json!({"input": row.input, "line": row.line, "why": row.why})).collect::<Vec<_>>(),
         "distinct": distinct_json(&report.distinct),
         "repeat_share": {"estimate": report.repeat_share(), "lower": least, "upper": most},
+        "counts": counts.json(),
         "heavy_threshold": report.heavy_threshold,
         "heavy": report.heavy.iter().map(heavy_json).collect::<Vec<_>>(),
-        "values": values_json(&report.values),
         "cost": {
             "seconds": cost.seconds,
             "rows": cost.rows,
@@ -190,6 +230,7 @@ pub(crate) fn json(inputs: &[String], report: &Report, skipped: &[Skipped], cost
             "peak_memory_bytes": cost.peak_memory_bytes,
             "memory_bytes": cost.memory_bytes,
             "stored_bytes": cost.stored_bytes,
+            "written_bytes": cost.written_bytes,
             "threads": cost.threads,
         },
     })

@@ -1,59 +1,12 @@
-//! The command line: one struct a command, with the help that a user reads.
+//! What every command that reads a stream takes: its input, its memory, and where it keeps what it found.
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use overbank_ingest::{Delimiter, Format};
 use std::path::PathBuf;
 
-/// Compact summaries of streams that outgrow RAM and one core.
-///
-/// Overbank reads a stream once, inside a memory budget that really holds, and answers: how many rows and distinct
-/// keys, which keys are heavy, how often a key came, which quantiles.
-#[derive(Parser, Debug)]
-#[command(name = "overbank", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "\
-Sizes take KiB, MiB, GiB, KB, MB, GB. Exit codes: 0 done; 1 asked for something that is not there; 2 error; 130 interrupted.")]
-pub(crate) struct Arguments {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum Command {
-    /// Read a stream once and print the whole picture: rows, distinct keys, heavy hitters, quantiles
-    Profile(Box<ProfileArguments>),
-    /// Show the heaviest keys of a store, with lower and upper bounds
-    Top(TopArguments),
-    /// Show how often keys came, with lower and upper bounds
-    Estimate(EstimateArguments),
-    /// Show how many distinct keys a store has seen, with bounds
-    Distinct(StoreArguments),
-    /// Show quantiles of the value, or of the key lengths, of a store
-    Quantile(QuantileArguments),
-    /// Show what a store holds: its summaries, sizes, seed and last commit
-    Info(StoreArguments),
-    /// Read every checksum of a store and report damage
-    Verify(StoreArguments),
-    /// Write shell completions to standard output
-    Completions {
-        /// The shell
-        shell: clap_complete::Shell,
-    },
-    /// Write the manual pages, one a command
-    Man {
-        /// The directory to write them to; it is created if need be
-        #[arg(value_hint = ValueHint::DirPath)]
-        directory: PathBuf,
-    },
-}
-
+/// The options that `profile` and `count` share.
 #[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  overbank profile urls.txt.gz
-  overbank profile --key 7 --format whitespace access.log
-  overbank profile --key user.id --value ms 'logs/*.jsonl.zst' --store today
-  zcat big.gz | overbank profile - --memory 256MiB --json")]
-pub(crate) struct ProfileArguments {
+pub(crate) struct StreamArguments {
     /// Files, quoted globs, or - for standard input; plain, gzip or zstd
     #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<String>,
@@ -65,10 +18,6 @@ pub(crate) struct ProfileArguments {
     /// The field that holds a row's weight, a whole number; without it every row counts 1
     #[arg(short, long, value_name = "FIELD")]
     pub(crate) weight: Option<String>,
-
-    /// The numeric field whose quantiles are wanted; without it, quantiles of the key lengths in bytes
-    #[arg(short, long, value_name = "FIELD")]
-    pub(crate) value: Option<String>,
 
     /// How rows and fields are written
     #[arg(short, long, value_enum, default_value_t)]
@@ -129,66 +78,6 @@ pub(crate) struct ProfileArguments {
     /// No progress on standard error
     #[arg(short, long)]
     pub(crate) quiet: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct TopArguments {
-    /// A store that `overbank profile --store` made
-    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
-    pub(crate) store: PathBuf,
-
-    /// How many keys to show
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
-    pub(crate) top: usize,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct EstimateArguments {
-    /// A store that `overbank profile --store` made
-    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
-    pub(crate) store: PathBuf,
-
-    /// Keys to look up; of a key with several fields, the fields with tabs between them
-    #[arg(value_name = "KEY", required_unless_present = "keys_from")]
-    pub(crate) keys: Vec<String>,
-
-    /// Also look up every line of this file, - for standard input
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) keys_from: Option<PathBuf>,
-
-    /// Print JSON, one object a key
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct QuantileArguments {
-    /// A store that `overbank profile --store` made
-    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
-    pub(crate) store: PathBuf,
-
-    /// Which quantiles, from 0 to 1
-    #[arg(value_name = "QUANTILE", default_values_t = [0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0], value_parser = parse_quantile)]
-    pub(crate) quantiles: Vec<f64>,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct StoreArguments {
-    /// A store that `overbank profile --store` made
-    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
-    pub(crate) store: PathBuf,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// The formats by the names a user types.
@@ -270,22 +159,9 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-fn parse_quantile(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(quantile) if (0.0..=1.0).contains(&quantile) => Ok(quantile),
-        _ => Err("it must be from 0 to 1, such as 0.99".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
-    }
 
     #[test]
     fn delimiters_are_one_byte() {

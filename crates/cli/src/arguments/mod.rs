@@ -1,0 +1,221 @@
+//! The command line: one struct a command, with the help that a user reads.
+
+mod stream;
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+use std::path::PathBuf;
+pub(crate) use stream::StreamArguments;
+
+/// Compact summaries of streams that outgrow RAM and one core.
+///
+/// Overbank reads a stream once, inside a memory budget that really holds, and answers: how many rows and distinct
+/// keys, which keys are heavy, how often a key came, which quantiles.
+#[derive(Parser, Debug)]
+#[command(name = "overbank", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "\
+Sizes take KiB, MiB, GiB, KB, MB, GB. Exit codes: 0 done; 1 asked for something that is not there; 2 error; 130 interrupted.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Read a stream once and print the whole picture: rows, distinct keys, heavy hitters, quantiles
+    Profile(Box<ProfileArguments>),
+    /// Count how often every key comes, in a sketch on flash that is as exact as you ask
+    Count(Box<CountArguments>),
+    /// Show the heaviest keys of a store, with lower and upper bounds
+    Top(TopArguments),
+    /// Show how often keys came, with lower and upper bounds
+    Estimate(EstimateArguments),
+    /// Show how many distinct keys a store has seen, with bounds
+    Distinct(StoreArguments),
+    /// Show quantiles of the value, or of the key lengths, of a store
+    Quantile(QuantileArguments),
+    /// Show what a store holds: its summaries, sizes, seed and last commit
+    Info(StoreArguments),
+    /// Read every checksum of a store and report damage
+    Verify(StoreArguments),
+    /// Show what counting will cost before you start: RAM, flash, error, I/O
+    Plan(PlanArguments),
+    /// Write shell completions to standard output
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one a command
+    Man {
+        /// The directory to write them to; it is created if need be
+        #[arg(value_hint = ValueHint::DirPath)]
+        directory: PathBuf,
+    },
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  overbank profile urls.txt.gz
+  overbank profile --key 7 --format whitespace access.log
+  overbank profile --key user.id --value ms 'logs/*.jsonl.zst' --store today
+  overbank profile --store today --flash 8GiB 'logs/*.zst'
+  zcat big.gz | overbank profile - --memory 256MiB --json")]
+pub(crate) struct ProfileArguments {
+    #[command(flatten)]
+    pub(crate) stream: StreamArguments,
+
+    /// The numeric field whose quantiles are wanted; without it, quantiles of the key lengths in bytes
+    #[arg(short, long, value_name = "FIELD")]
+    pub(crate) value: Option<String>,
+
+    /// The size of the sketch in the store that counts keys that are not heavy: their estimates come nearer to the truth in
+    /// proportion to it; the disk needs up to twice as much once the stream outgrows RAM; 0 for none [default: 8 times the
+    /// memory if that is 16 MiB or more]
+    #[arg(long, value_name = "SIZE", requires = "store", value_parser = crate::units::parse_bytes)]
+    pub(crate) flash: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+An estimate is too high by epsilon times the total weight with probability delta at most. The sketch has e / epsilon
+columns and ln(1 / delta) rows of 4-byte cells; `overbank plan` shows what that costs. Heavy keys are counted in RAM.
+
+Examples:
+  overbank count --store urls urls.txt.gz
+  overbank count --key user.id --epsilon 1e-8 --store users 'logs/*.jsonl.zst'
+  overbank count --flash 64GiB --memory 1GiB --store kmers reads.txt.zst
+  overbank estimate urls https://example.org/")]
+pub(crate) struct CountArguments {
+    #[command(flatten)]
+    pub(crate) stream: StreamArguments,
+
+    #[command(flatten)]
+    pub(crate) sketch: SketchArguments,
+
+    /// Raise only the cells that an update must raise: estimates are several times nearer to the truth, but depend a little
+    /// on the order of rows and on threads, and lower bounds are wider
+    #[arg(long)]
+    pub(crate) conservative: bool,
+}
+
+/// The size of a sketch on flash, and what it costs to run.
+#[derive(Args, Debug)]
+pub(crate) struct SketchArguments {
+    /// The error of an estimate as a share of the total weight, such as 1e-8 [default: the size decides]
+    #[arg(long, value_name = "SHARE", conflicts_with = "flash")]
+    pub(crate) epsilon: Option<f64>,
+
+    /// The share of keys whose estimates may be off by more
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    pub(crate) delta: f64,
+
+    /// The size of the sketch, instead of its error; while it is rewritten the disk needs up to twice as much [default: 8
+    /// times the memory]
+    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
+    pub(crate) flash: Option<u64>,
+
+    /// How many logs of updates may wait: more make counting faster, fewer make estimates faster, which read one block of
+    /// the sketch and about one of each log [default: 16, or what the memory has readers for]
+    #[arg(long, value_name = "N")]
+    pub(crate) pending: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  overbank plan --rows 1e9 --epsilon 1e-8
+  overbank plan --rows 1e10 --flash 64GiB --memory 1GiB --json")]
+pub(crate) struct PlanArguments {
+    /// How many rows will come, such as 1e9; keys that come once are the worst case, and what is planned for
+    #[arg(long, visible_alias = "keys", value_name = "N", value_parser = crate::units::parse_count)]
+    pub(crate) rows: u64,
+
+    #[command(flatten)]
+    pub(crate) sketch: SketchArguments,
+
+    /// The memory that everything together may use
+    #[arg(short, long, value_name = "SIZE", default_value = "64MiB", value_parser = crate::units::parse_bytes)]
+    pub(crate) memory: u64,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TopArguments {
+    /// A store that `overbank profile` or `overbank count` made
+    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
+    pub(crate) store: PathBuf,
+
+    /// How many keys to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct EstimateArguments {
+    /// A store that `overbank profile` or `overbank count` made
+    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
+    pub(crate) store: PathBuf,
+
+    /// Keys to look up; of a key with several fields, the fields with tabs between them
+    #[arg(value_name = "KEY", required_unless_present = "keys_from")]
+    pub(crate) keys: Vec<String>,
+
+    /// Also look up every line of this file, - for standard input; in bulk, with bounded memory, however long it is
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) keys_from: Option<PathBuf>,
+
+    /// Print JSON, one object a key
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct QuantileArguments {
+    /// A store that `overbank profile` or `overbank count` made
+    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
+    pub(crate) store: PathBuf,
+
+    /// Which quantiles, from 0 to 1
+    #[arg(value_name = "QUANTILE", default_values_t = [0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0], value_parser = parse_quantile)]
+    pub(crate) quantiles: Vec<f64>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StoreArguments {
+    /// A store that `overbank profile` or `overbank count` made
+    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
+    pub(crate) store: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn parse_quantile(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(quantile) if (0.0..=1.0).contains(&quantile) => Ok(quantile),
+        _ => Err("it must be from 0 to 1, such as 0.99".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

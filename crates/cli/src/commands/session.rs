@@ -1,0 +1,122 @@
+//! The store of a pass: made anew, or taken up again if the arguments allow it.
+
+use super::stream::{Demand, Flash, Job};
+use crate::failure::Failure;
+use crate::run_state::RunState;
+use crate::units;
+use overbank::Seed;
+use overbank::profile::{Measure, Plan, Profile};
+use overbank::store::{Store, StoreOptions};
+use overbank_ingest::Position;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A store with its profile: on disk with `--store`, else in memory for this run alone.
+pub(super) struct Session {
+    pub(super) store: Store,
+    profile: Arc<Mutex<Profile>>,
+    pub(super) resume_at: Option<Position>,
+    /// Whether the store outlives the run.
+    pub(super) kept: bool,
+}
+
+impl Session {
+    pub(super) fn open(job: &Job<'_>, plan: Plan, threads: usize) -> Result<Self, Failure> {
+        let arguments = job.arguments;
+        if let Some(flash) = &job.flash {
+            // Refused before there is a store.
+            plan.fitted(&flash.options, threads)?.plan()?;
+        }
+        let memory_bytes = usize::try_from(arguments.memory).unwrap_or(usize::MAX);
+        let mut options =
+            StoreOptions::new().memory_bytes(memory_bytes).hash_kind(arguments.hash.into()).threads(0);
+        if let Some(seed) = arguments.seed {
+            options = options.seed(Seed(u128::from(seed)));
+        }
+        let store = match &arguments.store {
+            Some(directory) => Store::open_or_create(directory, options)?,
+            None => Store::in_memory(options)?,
+        };
+        let (profile, resume_at) = if Profile::is_in(&store) {
+            Self::recover(job, &store, threads)?
+        } else {
+            let measure = if job.value.is_some() { Measure::Value } else { Measure::KeyLength };
+            let mut profile = Profile::new(plan, store.hasher(), measure)?;
+            if let Some(flash) = &job.flash {
+                profile.add_flash(&store, &flash.options, threads)?;
+            }
+            (profile, None)
+        };
+        let profile = profile.attach(&store)?;
+        Ok(Self { store, profile, resume_at, kept: arguments.store.is_some() })
+    }
+
+    /// The profile of a store that has one, and where its reader stood, if the arguments allow to go on with it.
+    fn recover(job: &Job<'_>, store: &Store, threads: usize) -> Result<(Profile, Option<Position>), Failure> {
+        let arguments = job.arguments;
+        let state = RunState::from_bytes(&store.position())?;
+        let directory = arguments.store.as_deref().unwrap_or(Path::new("the store")).display();
+        let profile = Profile::load_for(store, threads)?;
+        let rows = units::count(profile.rows());
+        let (what, remedy) = if state.complete {
+            ("the whole profile of a stream", "--append to add more files, or another directory")
+        } else {
+            ("a profile that was interrupted", "--resume to go on with it, or another directory")
+        };
+        if !arguments.resume && !arguments.append {
+            return Err(Failure::Usage(format!(
+                "{directory} already holds {what}, {rows} rows; give {remedy}"
+            )));
+        }
+        if arguments.append && !state.complete {
+            return Err(Failure::Usage(format!(
+                "{directory} holds {what}, {rows} rows; give --resume before --append"
+            )));
+        }
+        if profile.memory_bytes() > arguments.memory {
+            return Err(Failure::Usage(format!(
+                "{directory} was made with --memory {}; give at least as much",
+                units::bytes(profile.memory_bytes())
+            )));
+        }
+        let measures_value = profile.measure() == Measure::Value;
+        if measures_value != job.value.is_some() {
+            let (was, remedy) =
+                if measures_value { ("with", "give it") } else { ("without", "leave it away") };
+            return Err(Failure::Usage(format!("{directory} was made {was} --value; {remedy} again")));
+        }
+        if let Some(flash) = &job.flash {
+            same_sketch(&profile, flash, &directory.to_string())?;
+        }
+        Ok((profile, arguments.resume.then_some(state.position)))
+    }
+
+    pub(super) fn profile(&self) -> MutexGuard<'_, Profile> {
+        self.profile.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Refuses a store that has no sketch on flash, or one of another size than was asked for.
+fn same_sketch(profile: &Profile, wanted: &Flash, directory: &str) -> Result<(), Failure> {
+    if wanted.demand == Demand::Nothing {
+        return Ok(());
+    }
+    let Some(stored) = profile.flash()? else {
+        return Err(Failure::Usage(format!(
+            "{directory} was made without a sketch on flash, and counts from before cannot be added; \
+             give another directory, or use profile without --flash"
+        )));
+    };
+    let (had, asked) = (stored.layout, wanted.options.layout()?);
+    if wanted.demand == Demand::SameSize && had != asked {
+        return Err(Failure::Usage(format!(
+            "{directory} was made with a sketch of {} columns and {} rows, not {} and {}; leave its size away, or give \
+             another directory",
+            units::count(had.width()),
+            had.depth(),
+            units::count(asked.width()),
+            asked.depth()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! The sketch on flash that the options of a command ask for.
+
+use crate::arguments::SketchArguments;
+use crate::failure::Failure;
+use crate::units;
+use overbank::frequency::FrequencyOptions;
+use overbank::profile::Plan;
+
+/// A sketch so many times as large as the memory, unless its size or error is given: what flash costs less than RAM.
+const FLASH_TIMES: u64 = 8;
+/// A smaller sketch is none that RAM could not hold.
+const FLASH_BYTES_MIN: u64 = 1 << 20;
+/// Logs that may wait, unless told otherwise; fewer where the memory is small.
+const PENDING: usize = 16;
+/// The share of keys that may be off by more, unless told otherwise.
+const DELTA: f64 = 0.01;
+
+/// What the arguments ask for, in a budget so planned.
+pub(super) fn options(arguments: &SketchArguments, plan: &Plan) -> Result<FrequencyOptions, Failure> {
+    let options = match (arguments.epsilon, arguments.flash) {
+        (Some(epsilon), _) => FrequencyOptions::new().error(epsilon, arguments.delta),
+        (None, Some(0)) => {
+            return Err(Failure::Usage(
+                "--flash cannot be 0: the counts are kept there; give the sketch a size, or use profile without --flash"
+                    .to_owned(),
+            ));
+        }
+        (None, bytes) => sized(bytes, arguments.delta, plan)?,
+    };
+    let Some(pending) = arguments.pending else { return Ok(options.pending(PENDING)) };
+    let most = plan.fitted(&options.clone().pending(pending), 1)?.pending_chunks();
+    if pending > most {
+        return Err(Failure::Usage(format!(
+            "--pending {pending} is more than the {most} logs that --memory {} has readers for; give less, or more memory",
+            units::bytes(plan.memory_bytes)
+        )));
+    }
+    Ok(options.pending(pending))
+}
+
+/// A sketch of `bytes`, or of the usual size.
+pub(super) fn of_bytes(bytes: Option<u64>, plan: &Plan) -> Result<FrequencyOptions, Failure> {
+    Ok(sized(bytes, DELTA, plan)?.pending(PENDING))
+}
+
+fn sized(bytes: Option<u64>, delta: f64, plan: &Plan) -> Result<FrequencyOptions, Failure> {
+    let bytes = bytes.unwrap_or(FLASH_TIMES.saturating_mul(plan.memory_bytes));
+    if bytes < FLASH_BYTES_MIN {
+        return Err(Failure::Usage(format!(
+            "--flash cannot be {}: it must be more than RAM holds to be of use; give at least {}",
+            units::bytes(bytes),
+            units::bytes(FLASH_BYTES_MIN)
+        )));
+    }
+    // Any epsilon will do to learn how many rows delta needs.
+    let depth = FrequencyOptions::new().error(0.5, delta).layout()?.depth();
+    Ok(FrequencyOptions::new().bytes(bytes, depth))
+}

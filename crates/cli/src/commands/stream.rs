@@ -1,0 +1,153 @@
+//! One pass over a stream, as `profile` and `count` make it: read, count, commit, and go on after an interruption.
+//!
+//! With `--store`, the summaries and the reader's position are committed together every few seconds, so a run that was
+//! interrupted goes on with `--resume` and ends with the answer of an uninterrupted one.
+
+use super::input::{self, Input};
+use super::session::Session;
+use crate::arguments::StreamArguments;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::picture::{Cost, Skipped};
+use crate::progress::Progress;
+use crate::run_state::RunState;
+use crate::{process, units};
+use overbank::frequency::FrequencyOptions;
+use overbank::profile::{Plan, Profile};
+use overbank_ingest::{Parser, Reader};
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
+
+/// What a command makes of a stream.
+pub(super) struct Job<'a> {
+    pub(super) arguments: &'a StreamArguments,
+    /// The field whose quantiles are wanted.
+    pub(super) value: Option<&'a String>,
+    /// The sketch on flash.
+    pub(super) flash: Option<Flash>,
+}
+
+/// The sketch on flash of a job.
+pub(super) struct Flash {
+    /// What a new store gets.
+    pub(super) options: FrequencyOptions,
+    /// What a store that is taken up again must have.
+    pub(super) demand: Demand,
+}
+
+/// What is asked of the sketch of a store that is taken up again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// Any, or none.
+    Nothing,
+    /// That there is one.
+    Some,
+    /// That there is one of the job's size.
+    SameSize,
+}
+
+/// A pass that came to the end of its stream.
+pub(super) struct Pass {
+    session: Session,
+    pub(super) inputs: Vec<String>,
+    pub(super) skipped: Vec<Skipped>,
+    pub(super) cost: Cost,
+}
+
+impl Pass {
+    pub(super) fn profile(&self) -> MutexGuard<'_, Profile> {
+        self.session.profile()
+    }
+
+    /// What was read, in a word.
+    pub(super) fn title(&self) -> String {
+        match &self.inputs[..] {
+            [one] => one.clone(),
+            many => format!("{} inputs", many.len()),
+        }
+    }
+}
+
+/// How the job's plan divides the memory.
+pub(super) fn plan(memory_bytes: u64, has_flash: bool) -> Result<Plan, Failure> {
+    Ok(if has_flash { Plan::with_flash(memory_bytes)? } else { Plan::for_memory(memory_bytes)? })
+}
+
+/// Counts the whole stream.
+pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
+    let started = Instant::now();
+    let arguments = job.arguments;
+    let interrupt = Interrupt::install().map_err(|error| {
+        Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
+    })?;
+    let threads = arguments.threads.map_or_else(default_threads, usize::from);
+    process::check_memory(arguments.memory)?;
+    let mut options = input::reader_options(arguments, job.value)?;
+    let session = Session::open(job, plan(arguments.memory, job.flash.is_some())?, threads)?;
+    input::fit_chunks(&mut options, session.profile().plan(), threads);
+    let mut reader = match &session.resume_at {
+        Some(position) => Reader::resume(options.clone(), position)?,
+        None => Reader::open(options.clone())?,
+    };
+    let before = session.profile().report(0, &[])?;
+    let input = Input::new(Parser::new(&options, session.store.hasher()));
+    let progress = Progress::start(reader.total_bytes(), arguments.quiet);
+
+    loop {
+        let deadline = Instant::now() + Duration::from_secs_f64(arguments.commit_every);
+        let (mut ended, mut moved) = (false, false);
+        let mut profile = session.profile();
+        let reading = profile.update(threads, &input, || {
+            // At least one chunk lies between two commits, however short the time between them.
+            if interrupt.is_raised() || moved && session.kept && Instant::now() >= deadline {
+                return Ok(None);
+            }
+            let chunk = reader.next_chunk()?;
+            moved = true;
+            ended = chunk.is_none();
+            progress.update(reader.bytes_read());
+            Ok(chunk)
+        });
+        drop(profile);
+        // After an error the position of the last counted chunk is not known: the last commit stands.
+        reading?;
+        if session.kept {
+            let state = RunState { complete: ended, position: reader.position().clone() };
+            session.store.commit(&state.to_bytes())?;
+        }
+        if ended {
+            break;
+        }
+        if interrupt.is_raised() {
+            return Err(stopped(&session));
+        }
+    }
+    drop(progress);
+
+    let after = session.profile().report(0, &[])?;
+    let cost = Cost {
+        seconds: started.elapsed().as_secs_f64(),
+        rows: after.rows - before.rows,
+        bytes: after.bytes - before.bytes,
+        peak_memory_bytes: process::peak_memory_bytes(),
+        memory_bytes: arguments.memory,
+        stored_bytes: session.store.summaries().iter().map(|summary| summary.bytes).sum(),
+        written_bytes: process::written_bytes(),
+        threads,
+    };
+    let inputs = reader.inputs().map(input::shown_input).collect();
+    Ok(Pass { session, inputs, skipped: input.skipped_rows(), cost })
+}
+
+pub(super) fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8))
+}
+
+fn stopped(session: &Session) -> Failure {
+    let rows = units::count(session.profile().rows());
+    Failure::Interrupted(if session.kept {
+        format!("interrupted after {rows} rows, which are kept; run the same command with --resume to go on")
+    } else {
+        format!("interrupted after {rows} rows; nothing is kept without --store")
+    })
+}

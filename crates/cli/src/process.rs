@@ -1,0 +1,37 @@
+//! What the kernel tells of this process and this machine; 0 or nothing where it does not.
+
+use crate::failure::Failure;
+use crate::units;
+
+/// The high-water mark of resident memory.
+pub(crate) fn peak_memory_bytes() -> u64 {
+    figure("/proc/self/status", "VmHWM:").unwrap_or(0)
+}
+
+/// Bytes that this process had the devices write so far.
+pub(crate) fn written_bytes() -> u64 {
+    figure("/proc/self/io", "write_bytes:").unwrap_or(0)
+}
+
+/// Refuses a budget that the machine does not have: the allocation would end the process without a word.
+pub(crate) fn check_memory(budget_bytes: u64) -> Result<(), Failure> {
+    let Some(machine_bytes) = figure("/proc/meminfo", "MemTotal:") else { return Ok(()) };
+    if budget_bytes <= machine_bytes {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "--memory {} is more than the {} that this machine has; give less",
+        units::bytes(budget_bytes),
+        units::bytes(machine_bytes)
+    )))
+}
+
+/// A figure, in bytes where the kernel gives it in kB.
+fn figure(path: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?.trim();
+    match rest.strip_suffix(" kB") {
+        Some(kib) => Some(kib.trim().parse::<u64>().ok()? * 1024),
+        None => rest.parse().ok(),
+    }
+}

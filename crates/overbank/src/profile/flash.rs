@@ -1,0 +1,198 @@
+//! The counts on flash: a frequency sketch in the profile's store that is told what the pages in RAM are told.
+//!
+//! ```text
+//!   absent key, displaced key ─┬─▶ pages in RAM       a small filter: is the key heavy enough for a slot?
+//!                              └─▶ sketch on flash    as wide as flash allows: how often did it come?
+//!
+//!   a key's count is at most   min(pages, sketch on flash) + what its slot has held since it was admitted
+//! ```
+//!
+//! 1. A row of a heavy key costs flash nothing: it is counted in its slot.
+//! 2. Sketch and profile commit together, in one record of the store.
+//! 3. Once the sketch has refused an update the profile answers and commits no more: its counts would be too low.
+
+use super::Profile;
+use crate::device::BLOCK_BYTES;
+use crate::frequency::{Frequency, FrequencyOptions, FrequencyWriter};
+use crate::sketch::CountBounds;
+use crate::sketch::count_min::Layout;
+use crate::store::Store;
+use crate::{Error, KeyHash, Result};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The name of the sketch in the store; a profile that finds it there takes it for its own.
+pub(super) const NAME: &str = "profile/counts";
+
+/// The sketch on flash of a profile.
+#[derive(Debug)]
+pub(super) struct Flash {
+    sketch: Arc<Mutex<Frequency>>,
+    /// Where its store is.
+    path: PathBuf,
+    /// Why an update was refused.
+    failure: Option<String>,
+}
+
+/// What the sketch on flash is like now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlashReport {
+    /// Its shape.
+    pub layout: Layout,
+    /// The weight that it counts: that of all rows less what the heavy keys hold.
+    pub weight: u64,
+    /// Theorem 1: an estimate is too high by more than this with probability at most `e^-depth + 1 / pages`, in a stream
+    /// where no key that the sketch counts weighs much.
+    pub theorem_1_error: f64,
+    /// Logs that wait to be applied; an estimate reads about one block of each.
+    pub pending_chunks: usize,
+    /// Whether a cell stands at its maximum, so that some upper bounds are infinite.
+    pub saturated: bool,
+}
+
+impl FlashReport {
+    /// What a sketch is like now.
+    pub fn of(sketch: &Frequency) -> Self {
+        Self {
+            layout: *sketch.layout(),
+            weight: sketch.total_weight(),
+            theorem_1_error: if sketch.total_weight() == 0 { 0.0 } else { sketch.theorem_1_error(1.0) },
+            pending_chunks: sketch.pending_chunks(),
+            saturated: sketch.saturated(),
+        }
+    }
+
+    /// Bytes of the sketch once all its pages are written: a block each.
+    pub fn bytes(&self) -> u64 {
+        self.layout.pages() * BLOCK_BYTES as u64
+    }
+
+    /// The error as a share of the weight, `e / width`.
+    pub fn epsilon(&self) -> f64 {
+        std::f64::consts::E / self.layout.width() as f64
+    }
+
+    /// The probability of a greater error, `e^-depth`.
+    pub fn delta(&self) -> f64 {
+        (-f64::from(self.layout.depth())).exp()
+    }
+
+    /// The probability with which Theorem 1's error may be exceeded.
+    pub fn theorem_1_failure(&self) -> f64 {
+        (self.delta() + 1.0 / self.layout.pages() as f64).min(1.0)
+    }
+}
+
+impl Profile {
+    /// Gives an empty profile, whose plan leaves room for it, a sketch on flash of the size of `options`, for `threads` threads;
+    /// RAM and groups are the plan's. To be called before [`Profile::attach`], with the same store.
+    ///
+    /// # Errors
+    /// `InvalidOption` if rows were counted already, the plan is one without flash, or `options` cannot be; else as
+    /// [`Frequency::create`].
+    pub fn add_flash(&mut self, store: &Store, options: &FrequencyOptions, threads: usize) -> Result<()> {
+        if self.totals.rows > 0 {
+            return invalid("rows", self.totals.rows, "flash is added before the first row");
+        }
+        if self.plan.flash_memory_bytes == 0 {
+            return invalid("flash_memory_bytes", 0, "make the plan with Plan::with_flash");
+        }
+        let options = self.plan.fitted(options, threads)?;
+        self.flash = Some(Flash::of(store, Frequency::create(store, NAME, options)?));
+        Ok(())
+    }
+
+    /// The sketch on flash, if there is one.
+    ///
+    /// # Errors
+    /// `Poisoned` after it refused an update.
+    pub fn flash(&self) -> Result<Option<FlashReport>> {
+        let Some(flash) = &self.flash else { return Ok(None) };
+        flash.check()?;
+        Ok(Some(FlashReport::of(&flash.sketch())))
+    }
+}
+
+impl Flash {
+    /// Whether the store has a sketch for its profile.
+    pub(super) fn is_in(store: &Store) -> bool {
+        store.record(NAME).is_some()
+    }
+
+    /// That sketch, for as many writers.
+    pub(super) fn open(store: &Store, writers: usize) -> Result<Self> {
+        Ok(Self::of(store, Frequency::open_for(store, NAME, writers)?))
+    }
+
+    fn of(store: &Store, sketch: Arc<Mutex<Frequency>>) -> Self {
+        Self { sketch, path: store.device().path(), failure: None }
+    }
+
+    pub(super) fn outbox(&self) -> Outbox {
+        Outbox { writer: Some(FrequencyWriter::new(&self.sketch)), ..Outbox::default() }
+    }
+
+    /// What the sketch says of each key.
+    pub(super) fn bounds(&self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
+        self.check()?;
+        self.sketch().bounds(hashes, confidence)
+    }
+
+    /// Hears what became of a thread's outbox: what did not get through is counted in RAM but not on flash.
+    pub(super) fn settle(&mut self, outbox: Outbox) {
+        self.failure = self.failure.take().or(outbox.failure);
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.failure {
+            Some(why) => Err(Error::Poisoned { path: self.path.clone(), why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn sketch(&self) -> MutexGuard<'_, Frequency> {
+        self.sketch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one thread has for the sketch on flash, of one chunk at a time. Without a sketch it takes nothing.
+#[derive(Default)]
+pub(super) struct Outbox {
+    writer: Option<FrequencyWriter>,
+    /// Keys to add 1 to: they take half the space of others.
+    units: Vec<KeyHash>,
+    hashes: Vec<KeyHash>,
+    weights: Vec<u64>,
+    failure: Option<String>,
+}
+
+impl Outbox {
+    /// Adds `weight` to a key.
+    #[inline]
+    pub(super) fn push(&mut self, hash: KeyHash, weight: u64) {
+        if self.writer.is_none() {
+            return;
+        }
+        if weight == 1 {
+            self.units.push(hash);
+        } else {
+            self.hashes.push(hash);
+            self.weights.push(weight);
+        }
+    }
+
+    /// Hands everything to the sketch.
+    pub(super) fn send(&mut self) -> Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let sent =
+            writer.update(&self.units, None).and_then(|()| writer.update(&self.hashes, Some(&self.weights)));
+        self.units.clear();
+        self.hashes.clear();
+        self.weights.clear();
+        sent.inspect_err(|error| self.failure = Some(error.to_string()))
+    }
+}
+
+fn invalid<T>(name: &'static str, value: impl ToString, why: &str) -> Result<T> {
+    Err(Error::InvalidOption { name, value: value.to_string(), why: why.to_owned() })
+}

@@ -1,0 +1,141 @@
+//! How often keys came: the heavy keys' slots, the pages in RAM and the sketch on flash, put together.
+//!
+//! 1. Upper bounds are certain, and the least that any of the three allows; none is above the total weight.
+//! 2. The lower bound of a heavy key is what its slot has held, which is certain. That of any other key fails for at most
+//!    1 in 20: it is taken from one sketch alone, the widest, for two of them would fail twice as often.
+
+use super::pipeline::shard_of;
+use super::{CONFIDENCE, HeavyHitter, LG_SHARDS, Profile, SHARDS};
+use crate::sketch::space_saving::HeavyKey;
+use crate::sketch::{CountBounds, SpaceSaving};
+use crate::{KeyHash, Result};
+use std::cmp::Reverse;
+
+/// Candidates whose bounds are tightened together, at least: enough to keep the device busy.
+const TOGETHER: usize = 256;
+/// Keys that never came, drawn to measure the error: the average is then known to 3 % of its spread.
+const PROBES: u64 = 1024;
+
+/// By how much estimates of keys outside the heavy ones are too high, measured with keys that never came: these have no
+/// count of their own, so what is estimated is error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EstimateError {
+    /// The average.
+    pub average: f64,
+    /// 99 of 100 keys are off by no more.
+    pub p99: u64,
+}
+
+impl Profile {
+    /// How often each key came: never above `upper`; never below `lower` if it is among the heavy ones, else below it for at
+    /// most 1 key in 20.
+    ///
+    /// # Cost
+    /// Without flash, one page a key. With it, as [`Frequency::bounds`](crate::frequency::Frequency::bounds): ask for many
+    /// keys at a time.
+    ///
+    /// # Errors
+    /// Only with flash: `Corrupt`, or what the device says; `Poisoned` after the sketch there refused an update.
+    pub fn estimates(&self, hashes: &[KeyHash]) -> Result<Vec<CountBounds>> {
+        let flash = self.flash_bounds(hashes)?;
+        let mut absent_upper = [None; SHARDS];
+        let each = |(i, &hash): (usize, &KeyHash)| {
+            let shard = shard_of(hash, LG_SHARDS);
+            let heavy = self.heavy[shard].present(hash).unwrap_or_else(|| {
+                // A pass over the shard: once for all absent keys.
+                let upper =
+                    *absent_upper[shard].get_or_insert_with(|| self.heavy[shard].absent_upper_bound());
+                CountBounds { lower: 0, estimate: 0, upper }
+            });
+            self.tightened(hash, heavy, flash.get(i))
+        };
+        Ok(hashes.iter().enumerate().map(each).collect())
+    }
+
+    /// The `top` heaviest keys by their estimates, heaviest first.
+    ///
+    /// # Cost
+    /// A sort of the candidates, and an estimate of each that may still be among the heaviest.
+    ///
+    /// # Errors
+    /// As [`Profile::estimates`].
+    pub fn heavy(&self, top: usize) -> Result<Vec<HeavyHitter>> {
+        let mut candidates: Vec<HeavyKey<'_>> =
+            self.heavy.iter().flat_map(|shard| shard.top(shard.len())).collect();
+        candidates.sort_unstable_by_key(|key| (Reverse(key.count.upper), key.hash));
+        let mut rest = &candidates[..];
+        let mut heaviest: Vec<(HeavyHitter, u64)> = Vec::new();
+        loop {
+            // A slot's count is never below the estimate: what comes behind cannot be heavier.
+            let enough = heaviest.len() >= top
+                && heaviest
+                    .last()
+                    .is_none_or(|(last, _)| rest.first().is_none_or(|key| key.count.upper <= last.estimate));
+            if rest.is_empty() || enough {
+                return Ok(heaviest.into_iter().map(|(key, _)| key).collect());
+            }
+            let (batch, after) = rest.split_at(rest.len().min(top.max(TOGETHER)));
+            rest = after;
+            heaviest.extend(self.tightened_all(batch)?);
+            heaviest.sort_by_key(|(key, count)| (Reverse(key.estimate), Reverse(*count), key.hash));
+            heaviest.truncate(top);
+        }
+    }
+
+    /// No key heavier than this is missing from the candidates of [`Profile::heavy`].
+    pub fn heavy_threshold(&self) -> u64 {
+        self.heavy.iter().map(SpaceSaving::absent_upper_bound).max().unwrap_or(0)
+    }
+
+    /// By how much estimates are too high now.
+    ///
+    /// # Cost
+    /// Estimates of 1024 keys.
+    ///
+    /// # Accuracy
+    /// Keys fall on cells by their hash, so other keys outside the heavy ones fare as those that never came. With
+    /// conservative updates they fare better, the more often they came.
+    ///
+    /// # Errors
+    /// As [`Profile::estimates`].
+    pub fn estimate_error(&self) -> Result<EstimateError> {
+        // Spread over all pages by the golden ratio, with columns from the same sequence: 128 bits that no key has.
+        let probe = |i: u64| {
+            let word = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            KeyHash::new(word, word.rotate_left(32).wrapping_mul(0xd6e8_feb8_6659_fd93))
+        };
+        let probes: Vec<KeyHash> = (0..PROBES).map(probe).collect();
+        let mut errors: Vec<u64> = self.estimates(&probes)?.iter().map(|bounds| bounds.estimate).collect();
+        errors.sort_unstable();
+        let average = errors.iter().map(|&error| error as f64).sum::<f64>() / PROBES as f64;
+        Ok(EstimateError { average, p99: errors[errors.len() * 99 / 100] })
+    }
+
+    fn tightened_all<'k>(&self, candidates: &[HeavyKey<'k>]) -> Result<Vec<(HeavyHitter, u64)>> {
+        let hashes: Vec<KeyHash> = candidates.iter().map(|key| key.hash).collect();
+        let flash = self.flash_bounds(&hashes)?;
+        let each = |(i, key): (usize, &HeavyKey<'k>)| {
+            let CountBounds { lower, estimate, upper } = self.tightened(key.hash, key.count, flash.get(i));
+            let (hash, truncated) = (key.hash, key.truncated);
+            (HeavyHitter { hash, key: key.key.to_vec(), truncated, lower, estimate, upper }, key.count.upper)
+        };
+        Ok(candidates.iter().enumerate().map(each).collect())
+    }
+
+    /// Nothing without flash.
+    fn flash_bounds(&self, hashes: &[KeyHash]) -> Result<Vec<CountBounds>> {
+        self.flash.as_ref().map_or(Ok(Vec::new()), |flash| flash.bounds(hashes, CONFIDENCE))
+    }
+
+    /// The tightest of all bounds: what the key's slot says, and what the pages and the sketch on flash say of the time before
+    /// the key was admitted, together with what it has weighed since.
+    fn tightened(&self, hash: KeyHash, heavy: CountBounds, flash: Option<&CountBounds>) -> CountBounds {
+        let pages = self.counts.bounds(hash, CONFIDENCE);
+        let widest = flash.unwrap_or(&pages);
+        let held = heavy.lower;
+        let upper =
+            pages.upper.min(widest.upper).saturating_add(held).min(heavy.upper).min(self.totals.weight);
+        let lower = if held > 0 { held } else { widest.lower.min(upper) };
+        CountBounds { lower, estimate: upper, upper }
+    }
+}
