@@ -114,6 +114,11 @@ pub(crate) struct SketchArguments {
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
     pub(crate) flash: Option<u64>,
 
+    /// Bits of a counter: 4 and 8 grow where they must, so that as many bytes hold more counters and err less, but counting
+    /// is slower; 32 count to 4 billion, 64 beyond
+    #[arg(long, value_name = "BITS", default_value_t = 32, value_parser = parse_cell_bits)]
+    pub(crate) cell_bits: u32,
+
     /// How many logs of updates may wait: more make counting faster, fewer make estimates faster, which read one block of
     /// the sketch and about one of each log [default: 16, or what the memory has readers for]
     #[arg(long, value_name = "N")]
@@ -200,6 +205,13 @@ pub(crate) struct StoreArguments {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn parse_cell_bits(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(bits @ (4 | 8 | 32 | 64)) => Ok(bits),
+        _ => Err("it must be 4, 8, 32 or 64".to_owned()),
+    }
 }
 
 fn parse_quantile(text: &str) -> Result<f64, String> {

@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &PlanArguments) -> CommandResult {
     let options = plan.fitted(&sketch::options(&arguments.sketch, &plan)?, 1)?;
     let cost = options.plan()?;
     if arguments.json {
-        print_json(&as_json(arguments.rows, &plan, &cost))?;
+        print_json(&as_json(arguments, &plan, &cost))?;
     } else {
         as_page(arguments.rows, &plan, &cost).print()?;
     }
@@ -58,10 +58,11 @@ fn as_page(rows: u64, plan: &Plan, cost: &FrequencyPlan) -> Page {
     page
 }
 
-fn as_json(rows: u64, plan: &Plan, cost: &FrequencyPlan) -> serde_json::Value {
-    let (layout, n) = (&cost.layout, rows as f64);
+fn as_json(arguments: &PlanArguments, plan: &Plan, cost: &FrequencyPlan) -> serde_json::Value {
+    let (layout, n) = (&cost.layout, arguments.rows as f64);
     json!({
-        "rows": rows,
+        "rows": arguments.rows,
+        "cell_bits": arguments.sketch.cell_bits,
         "width": layout.width(),
         "depth": layout.depth(),
         "pages": layout.pages(),

@@ -17,15 +17,16 @@ const DELTA: f64 = 0.01;
 
 /// What the arguments ask for, in a budget so planned.
 pub(super) fn options(arguments: &SketchArguments, plan: &Plan) -> Result<FrequencyOptions, Failure> {
+    let cells = FrequencyOptions::new().cell_bits(arguments.cell_bits);
     let options = match (arguments.epsilon, arguments.flash) {
-        (Some(epsilon), _) => FrequencyOptions::new().error(epsilon, arguments.delta),
+        (Some(epsilon), _) => cells.error(epsilon, arguments.delta),
         (None, Some(0)) => {
             return Err(Failure::Usage(
                 "--flash cannot be 0: the counts are kept there; give the sketch a size, or use profile without --flash"
                     .to_owned(),
             ));
         }
-        (None, bytes) => sized(bytes, arguments.delta, plan)?,
+        (None, bytes) => sized(cells, bytes, arguments.delta, plan)?,
     };
     let Some(pending) = arguments.pending else { return Ok(options.pending(PENDING)) };
     let most = plan.fitted(&options.clone().pending(pending), 1)?.pending_chunks();
@@ -40,10 +41,15 @@ pub(super) fn options(arguments: &SketchArguments, plan: &Plan) -> Result<Freque
 
 /// A sketch of `bytes`, or of the usual size.
 pub(super) fn of_bytes(bytes: Option<u64>, plan: &Plan) -> Result<FrequencyOptions, Failure> {
-    Ok(sized(bytes, DELTA, plan)?.pending(PENDING))
+    Ok(sized(FrequencyOptions::new(), bytes, DELTA, plan)?.pending(PENDING))
 }
 
-fn sized(bytes: Option<u64>, delta: f64, plan: &Plan) -> Result<FrequencyOptions, Failure> {
+fn sized(
+    cells: FrequencyOptions,
+    bytes: Option<u64>,
+    delta: f64,
+    plan: &Plan,
+) -> Result<FrequencyOptions, Failure> {
     let bytes = bytes.unwrap_or(FLASH_TIMES.saturating_mul(plan.memory_bytes));
     if bytes < FLASH_BYTES_MIN {
         return Err(Failure::Usage(format!(
@@ -54,5 +60,5 @@ fn sized(bytes: Option<u64>, delta: f64, plan: &Plan) -> Result<FrequencyOptions
     }
     // Any epsilon will do to learn how many rows delta needs.
     let depth = FrequencyOptions::new().error(0.5, delta).layout()?.depth();
-    Ok(FrequencyOptions::new().bytes(bytes, depth))
+    Ok(cells.bytes(bytes, depth))
 }

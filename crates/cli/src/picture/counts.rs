@@ -81,13 +81,17 @@ pub(crate) fn count_json(
 /// A sketch on flash as lines.
 pub(crate) fn flash_lines(page: &mut Page, flash: &FlashReport) {
     let layout = &flash.layout;
-    let shape = format!("{} columns, {} rows", units::count(layout.width()), layout.depth());
+    let width = units::count(layout.width());
+    let shape = format!("{width} columns, {} rows of {} bits", layout.depth(), flash.cell_bits);
     page.fact("sketch", &units::bytes(flash.bytes()), &shape);
     let delta = format!("of the weight, except with delta {}", units::small(flash.delta()));
     page.fact("epsilon", &units::small(flash.epsilon()), &delta);
     page.fact("weight counted", &units::count(flash.weight), "");
     let theorem = format!("for {} of keys, by Theorem 1", units::percent(1.0 - flash.theorem_1_failure()));
     page.fact("off at most", &units::count(flash.theorem_1_error.floor() as u64), &theorem);
+    if flash.cell_bits < 32 {
+        page.line("  epsilon and Theorem 1 hold where counters have not grown into their neighbours");
+    }
     if flash.pending_chunks > 0 {
         let remark = "an estimate reads a block of each";
         page.fact("logs to be applied", &units::count(flash.pending_chunks as u64), remark);
@@ -103,6 +107,7 @@ pub(crate) fn flash_json(flash: &FlashReport) -> Value {
         "width": flash.layout.width(),
         "depth": flash.layout.depth(),
         "pages": flash.layout.pages(),
+        "cell_bits": flash.cell_bits,
         "bytes": flash.bytes(),
         "epsilon": flash.epsilon(),
         "delta": flash.delta(),

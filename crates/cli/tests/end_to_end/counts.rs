@@ -79,6 +79,34 @@ fn counts_of_a_skewed_stream_are_right_and_come_from_flash() {
 }
 
 #[test]
+fn counters_that_grow_err_less_in_as_many_bytes() {
+    let place = tempfile::tempdir().unwrap();
+    let rows = keys(75, 900_000, 800_000);
+    let input = file(place.path(), "keys", lines(&rows));
+    let error = |bits: &str| {
+        let store = place.path().join(bits);
+        let report = overbank("count --json --seed 7 --memory 16MiB --flash 2MiB --quiet --cell-bits")
+            .with(bits)
+            .with("--store")
+            .with(&store)
+            .with(&input)
+            .run()
+            .json();
+        let flash = &report["counts"]["flash"];
+        assert_eq!((flash["cell_bits"].to_string(), number(&flash["bytes"])), (bits.to_owned(), 2 << 20));
+        answers_are_right(&store, &counts(&rows));
+        report["counts"]["error_average"].as_f64().unwrap()
+    };
+    let (plain, small) = (error("32"), error("8"));
+    assert!(small * 2.0 < plain, "{small} against {plain}");
+    overbank("count --cell-bits 7 --store x y").run().fails_naming(&["--cell-bits", "7", "4, 8, 32 or 64"]);
+    let plan = overbank("plan --json --rows 1e9 --epsilon 1e-8 --cell-bits 8").run().json();
+    let wide = overbank("plan --json --rows 1e9 --epsilon 1e-8").run().json();
+    let bytes = |plan: &Value| plan["flash_bytes"].as_u64().unwrap();
+    assert!(3 * bytes(&plan) < bytes(&wide) && plan["cell_bits"] == 8, "{plan}");
+}
+
+#[test]
 fn the_samples_that_ship_are_counted_right() {
     for name in ["twitter52_250k_keys.txt.zst", "hsts_hosts.txt.zst"] {
         let place = tempfile::tempdir().unwrap();

@@ -261,6 +261,11 @@ impl Frequency {
         &self.shape.layout
     }
 
+    /// Bits of a cell that has not merged with another.
+    pub fn cell_bits(&self) -> u32 {
+        self.shape.cell_bits
+    }
+
     /// How many updates of weight 1 the buffer of a writer holds; those of other weights take twice the space.
     pub fn buffer_updates(&self) -> usize {
         self.intake.slot(0).buffer.capacity()
