@@ -23,7 +23,7 @@ const BATCH_KEYS: usize = 1 << 18;
 const BUFFER_BYTES: usize = 32 << 20;
 
 /// One workload: `elements` keys, or as many as it has, in sketches that the paper would size for them with
-/// cells of 4 bytes; `overbank_small` has cells of 8 bits in the same bytes, `overbank_small_4` of 4.
+/// cells of 4 bytes; `overbank_wide` logs records of 8 bytes instead of 4, `overbank_small` has cells of 8 bits in the same bytes, `overbank_small_4` of 4.
 pub(super) fn table(run: &mut Run<'_>, law: Law, elements: u64) -> Result<()> {
     let elements = if law == Law::Trace { elements.min(TRACE_KEYS) } else { elements };
     let stream = Stream::open(law, elements, &run.scratch()?.join(TRACE_FILE))?;
@@ -45,10 +45,12 @@ pub(super) fn table(run: &mut Run<'_>, law: Law, elements: u64) -> Result<()> {
     let mut paper = Paper::open_cached(&file("paper"), Cell::Four, BUFFER_BYTES)?;
     let [plain, small, smallest] = [Cell::Four.bits(), 8, 4].map(|bits| ours::options(bytes, bits));
     let conservative = plain.clone().conservative(true);
+    let wide = plain.clone().record_bytes(8);
     for (engine, estimates) in [
         ("classic", estimates_of_rival(&mut classic, &stream, &truth)?),
         ("paper", estimates_of_rival(&mut paper, &stream, &truth)?),
         ("overbank", estimates_of_ours(plain, &stream, &truth)?),
+        ("overbank_wide", estimates_of_ours(wide, &stream, &truth)?),
         ("overbank_conserve", estimates_of_ours(conservative, &stream, &truth)?),
         ("overbank_small", estimates_of_ours(small, &stream, &truth)?),
         ("overbank_small_4", estimates_of_ours(smallest, &stream, &truth)?),

@@ -15,6 +15,10 @@ use std::time::Instant;
 /// Keys that a sketch is built of, a page: so that the chance of a page that holds none is e^-16.
 const BUILT_KEYS_A_PAGE: u64 = 16;
 
+/// Keys a call, and reads that fio keeps in flight. A call of as many keys as reads waits for its last read alone; ours has at
+/// most 128 in flight.
+const BATCHES: [(usize, usize); 3] = [(32, 32), (128, 128), (4096, 128)];
+
 /// Keys of a bulk batch: a sweep takes as long for the few as for the many.
 const BULK_KEYS: [usize; 2] = [1 << 20, 8 << 20];
 
@@ -29,9 +33,9 @@ pub(super) fn contests(run: &mut Run<'_>, shape: Shape, is_largest: bool) -> Res
     let sketches = Sketches::prepare(run, shape)?;
     point(run, &sketches)?;
     if is_largest {
-        let depths: &[usize] = run.pick([&[32], &[32, 128], &[32, 128]]);
-        for &depth in depths {
-            batched(run, &sketches, depth)?;
+        let batches: &[(usize, usize)] = run.pick([&[(32, 32)], &BATCHES, &BATCHES]);
+        for &(batch, depth) in batches {
+            batched(run, &sketches, batch, depth)?;
         }
         let batches: &[usize] = run.pick([&[10_000], &BULK_KEYS[..1], &BULK_KEYS]);
         for &batch in batches {
@@ -48,7 +52,7 @@ pub(super) fn contests(run: &mut Run<'_>, shape: Shape, is_largest: bool) -> Res
 fn point(run: &mut Run<'_>, sketches: &Sketches) -> Result<()> {
     let keys: usize = run.pick([100, 10_000, 50_000]);
     let cell = sketches.shape.cell;
-    contest(run, sketches, Case::Estimate, keys, 1)
+    contest(run, sketches, Case::Estimate, keys, (1, 1))
         .approximate("overbank", |clock| sketches.ask_ours(clock, keys, 1))
         .approximate("paper", |clock| {
             sketches.ask_rival(clock, keys, &mut Paper::open(&sketches.paper(), cell, 0)?)
@@ -60,30 +64,30 @@ fn point(run: &mut Run<'_>, sketches: &Sketches) -> Result<()> {
         .finish()
 }
 
-/// As many keys a call as fio keeps reads in flight.
-fn batched(run: &mut Run<'_>, sketches: &Sketches, depth: usize) -> Result<()> {
-    let keys: usize = run.pick([256, 40_000, 200_000]);
-    contest(run, sketches, Case::Estimate, keys, depth)
-        .approximate("overbank", |clock| sketches.ask_ours(clock, keys, depth))
+/// `batch` keys a call, beside fio at `depth`.
+fn batched(run: &mut Run<'_>, sketches: &Sketches, batch: usize, depth: usize) -> Result<()> {
+    let keys: usize = run.pick([256, 40_960, 204_800]);
+    contest(run, sketches, Case::Estimate, keys, (batch, depth))
+        .approximate("overbank", |clock| sketches.ask_ours(clock, keys, batch))
         .finish()
 }
 
 /// So many keys a call that it becomes a sweep.
 fn bulk(run: &mut Run<'_>, sketches: &Sketches, batch: usize) -> Result<()> {
     let keys = 2 * batch;
-    contest(run, sketches, Case::EstimateBulk, keys, batch)
+    contest(run, sketches, Case::EstimateBulk, keys, (batch, 128))
         .memory_limit(BULK_RAM_BYTES)
         .approximate("overbank", |clock| sketches.ask_ours(clock, keys, batch))
         .finish()
 }
 
-/// A contest of `keys` estimates, `batch` a call, with fio where it is here and the batch is one that it can keep in flight.
+/// A contest of `keys` estimates, `batch` a call, with fio at `depth` where it is here and the batch is no sweep.
 fn contest<'c, 'r, 's>(
     run: &'c mut Run<'r>,
     sketches: &'s Sketches,
     case: Case,
     keys: usize,
-    batch: usize,
+    (batch, depth): (usize, usize),
 ) -> crate::Contest<'c, 'r, 's> {
     let shape = sketches.shape;
     let contest = run
@@ -94,6 +98,7 @@ fn contest<'c, 'r, 's>(
         .param("built_keys", sketches.built_keys)
         .param("caches", sketches.caches.as_str())
         .param("batch", batch)
+        .param("depth", depth)
         .ops(keys)
         .memory_limit(shape.ram_bytes)
         .costly();
@@ -102,7 +107,7 @@ fn contest<'c, 'r, 's>(
     }
     contest.share_of("fio").approximate("fio", move |clock| {
         sketches.forget();
-        Fio::find(&sketches.largest_file()?)?.read_randomly(keys, batch, clock)
+        Fio::find(&sketches.largest_file()?)?.read_randomly(keys, depth, clock)
     })
 }
 
