@@ -71,7 +71,7 @@ pub(super) fn contest(run: &mut Run<'_>, shape: Shape, law: Law) -> Result<()> {
         .param("sketch_mib", shape.sketch_bytes >> 20)
         .param("cell_bytes", shape.cell.bytes())
         .param("buffer_mib", shape.buffer_bytes() >> 20)
-        .param("pending_a_writer", ours::PENDING)
+        .param("pending_a_writer", shape.pending())
         .param("elements", elements)
         .ops(usize::try_from(elements)?)
         .memory_limit(shape.ram_bytes)

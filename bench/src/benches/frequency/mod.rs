@@ -85,6 +85,12 @@ impl Shape {
         (cells * OVERESTIMATE / (DEPTH as f64 * std::f64::consts::E)) as u64
     }
 
+    /// Chunks pending for each of our writers. Nothing is asked before everything is applied, so the knob stands at throughput,
+    /// as far as the memory has readers; two writers fill buffers of half the size.
+    fn pending(&self) -> usize {
+        if self.buffer_bytes() < 32 << 20 { 16 } else { 64 }
+    }
+
     /// RAM for a buffer of updates.
     fn buffer_bytes(&self) -> usize {
         (self.ram_bytes - PROGRAM_BYTES) as usize

@@ -17,10 +17,6 @@ const NAME: &str = "sketch";
 /// Keys a call of `update`: 64 KiB of hashes stay in a first- or second-level cache.
 const BATCH_KEYS: usize = 4096;
 
-/// Chunks pending for each writer. Nothing is asked before everything is applied, so the knob stands at throughput: two
-/// writers fill buffers of half the size.
-pub(super) const PENDING: usize = 64;
-
 /// What the store's budget holds besides the sketch.
 const STORE_BYTES: usize = 1 << 20;
 
@@ -36,7 +32,7 @@ impl Ours {
         let buffer_bytes = shape.buffer_bytes();
         let store = Store::create(folder, store_options(buffer_bytes))?;
         let options = options(shape.sketch_bytes, shape.cell.bits());
-        let options = options.memory_bytes(buffer_bytes).writers(writers).pending(PENDING * writers);
+        let options = options.memory_bytes(buffer_bytes).writers(writers).pending(shape.pending() * writers);
         let sketch = Frequency::create(&store, NAME, options)?;
         Ok(Self { store, sketch })
     }
