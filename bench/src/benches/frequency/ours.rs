@@ -110,8 +110,8 @@ pub(super) fn insert_chunks(
         }
         stream.fill(chunk, &mut keys)?;
         for batch in keys.chunks(BATCH_KEYS) {
-            hashes.clear();
-            hashes.extend(batch.iter().map(|key| hasher.hash(&key.to_le_bytes())));
+            hashes.resize(batch.len(), KeyHash::default());
+            hasher.hash_u64s(batch, &mut hashes);
             each(&hashes)?;
         }
     }

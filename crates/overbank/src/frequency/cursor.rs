@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// Reads that a prefetch keeps in flight, and their longest in blocks.
 const PREFETCH_DEPTH: usize = 32;
-const PIECE_BLOCKS: usize = 8;
+const PIECE_BLOCKS: usize = 4;
 /// What a device needs for the reads of a prefetch.
 pub(super) const PREFETCH_BYTES: usize = PREFETCH_DEPTH * PIECE_BLOCKS * BLOCK_BYTES;
 
