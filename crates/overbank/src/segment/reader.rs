@@ -13,13 +13,13 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 /// How much is read at a time where a part is read in a row.
-pub(super) const STREAM_BYTES: usize = 1 << 20;
+const STREAM_BYTES: usize = 1 << 20;
 
 /// An open segment. Shared by all threads; it stays readable after its file is removed.
 #[derive(Debug)]
 pub struct Segment {
-    pub(super) file: Arc<dyn DeviceFile>,
-    pub(super) owner: BlockOwner,
+    file: Arc<dyn DeviceFile>,
+    owner: BlockOwner,
     file_ref: FileRef,
     footer: Footer,
     fences: Fences,
@@ -144,7 +144,16 @@ impl Segment {
     ///
     /// # Errors
     /// `InvalidOption` if the range is not inside the segment.
-    pub fn scan(&self, range: Range<u64>) -> Result<Scan<'_>> {
+    pub fn scan(&self, range: Range<u64>) -> Result<Scan> {
+        self.scan_pieces(range, STREAM_BYTES, false)
+    }
+
+    /// [`Segment::scan`] that reads `piece_bytes`, a multiple of 4096, at a time; if `is_ahead`, a thread reads the next
+    /// ones while these are used.
+    ///
+    /// # Errors
+    /// As [`Segment::scan`].
+    pub fn scan_pieces(&self, range: Range<u64>, piece_bytes: usize, is_ahead: bool) -> Result<Scan> {
         if range.start > range.end || range.end > self.footer.blocks {
             return Err(Error::InvalidOption {
                 name: "block range",
@@ -152,7 +161,7 @@ impl Segment {
                 why: format!("the segment has {} blocks", self.footer.blocks),
             });
         }
-        Ok(Scan::new(self, range))
+        Ok(Scan::new(Arc::clone(&self.file), self.owner, range, piece_bytes, is_ahead))
     }
 
     /// Reads the whole file and checks every seal, and the whole-file hash.
