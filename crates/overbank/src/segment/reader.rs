@@ -4,7 +4,7 @@ use super::fences::Fences;
 use super::format::{DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG, check_padding, corrupt};
 use super::{BODY_BYTES, Scan, SegmentKind};
 use crate::device::block::{self, BlockOwner};
-use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
+use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, FileRead, ReadRequest};
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -138,6 +138,23 @@ impl Segment {
         self.file.read_many(&requests, depth, &mut |i, bytes| {
             done(i, body(bytes, self.owner, numbers[i], DATA_TAG, path)?)
         })
+    }
+
+    /// The read of data blocks `range`, for a batch over several files; what it gives goes to [`Segment::body_of`].
+    pub(crate) fn read_of(&self, range: Range<u64>) -> FileRead<'_> {
+        let bytes = (range.end - range.start) as usize * BLOCK_BYTES;
+        let request = ReadRequest { offset: range.start * BLOCK_BYTES as u64, bytes: bytes as u32 };
+        FileRead { file: &*self.file, request }
+    }
+
+    /// The body of data block `number`, read as `bytes`, once its seal is checked.
+    pub(crate) fn body_of<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<&'b [u8]> {
+        body(bytes, self.owner, number, DATA_TAG, self.path())
+    }
+
+    /// The file's name, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        Path::new(self.file.name())
     }
 
     /// Goes through data blocks `range` in order.
