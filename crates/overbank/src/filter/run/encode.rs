@@ -109,18 +109,17 @@ fn encode(part: Part<'_>, plan: Plan, body: &mut [u8]) {
     rest[exceptions.len()..].fill(0);
 }
 
-/// Sets bit `high + i` for each fingerprint. A word is collected in a register: most fingerprints share it with the one before.
+/// Sets bit `high + i` for each fingerprint. The word is collected in a register and stored each time: that most fingerprints share
+/// it with the one before need not be guessed.
 fn encode_highs(fingerprints: &[u64], low_bits: u32, words: &mut [[u8; 8]]) {
     words.fill([0; 8]);
     let base = fingerprints[0];
-    let (mut word, mut at) = (0u64, 0usize);
-    for (i, fingerprint) in fingerprints.iter().enumerate() {
-        let place = (fingerprint.wrapping_sub(base) >> low_bits) as usize + i;
-        if place / 64 != at {
-            words[at] = word.to_le_bytes();
-            (word, at) = (0, place / 64);
-        }
-        word |= 1 << (place % 64);
+    let (mut word, mut at) = (0u64, 0u64);
+    for (fingerprint, i) in fingerprints.iter().zip(0u64..) {
+        let place = (fingerprint.wrapping_sub(base) >> low_bits).wrapping_add(i);
+        let kept = if place / 64 == at { word } else { 0 };
+        at = place / 64;
+        word = kept | 1 << (place % 64);
+        words[at as usize] = word.to_le_bytes();
     }
-    words[at] = word.to_le_bytes();
 }

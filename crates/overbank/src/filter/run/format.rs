@@ -22,10 +22,10 @@
 //!   ┼ fingerprint bits ┼ 0 …      ┼ tombstones ┼ occurrences ┤      entries with counts below 0; sum of the counts above 0
 //! ```
 
-use crate::Result;
 use crate::error::corrupt_bytes as corrupt;
 use crate::segment::BODY_BYTES;
 use crate::store::Structure;
+use crate::{Error, Result};
 
 /// A run, and the version of its blocks and meta bytes.
 pub(super) const STRUCTURE: Structure = Structure { id: 18, version: 1 };
@@ -163,6 +163,15 @@ impl Meta {
         }
         Ok(Meta { fingerprint_bits: bits.into(), tombstones, occurrences })
     }
+}
+
+/// Fingerprints have 1 to 64 bits.
+pub(super) fn check_bits(bits: u32) -> Result<()> {
+    if (1..=64).contains(&bits) {
+        return Ok(());
+    }
+    let why = "1 to 64 bits of a hash are taken".to_owned();
+    Err(Error::InvalidOption { name: "fingerprint_bits", value: bits.to_string(), why })
 }
 
 /// The greatest fingerprint of `bits` bits.

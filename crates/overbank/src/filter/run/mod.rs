@@ -54,7 +54,28 @@ pub use query::count_many;
 pub use reader::Run;
 pub use writer::{RunInfo, RunWriter};
 
-use crate::HashKind;
+use crate::{HashKind, Result};
+
+/// The entries of one block's body, whose fingerprints have `fingerprint_bits`: what a cursor makes of it.
+///
+/// # Errors
+/// `Corrupt` where no writer wrote that; `InvalidOption` for a number of bits that is not 1 to 64.
+pub fn decode_block(body: &[u8], fingerprint_bits: u32) -> Result<Entries> {
+    format::check_bits(fingerprint_bits)?;
+    let mut entries = Entries::default();
+    decode::decode(body, format::fingerprint_max(fingerprint_bits), &mut entries)?;
+    Ok(entries)
+}
+
+/// The counts of ascending `fingerprints` in one block's body, 0 for those that are not there: what a lookup makes of it.
+///
+/// # Errors
+/// As [`decode_block`], as far as a lookup could be led out of the block; it looks at no more than it must.
+pub fn count_in_block(body: &[u8], fingerprint_bits: u32, fingerprints: &[u64]) -> Result<Vec<i64>> {
+    format::check_bits(fingerprint_bits)?;
+    let mut prober = decode::Prober::new(body, format::fingerprint_max(fingerprint_bits))?;
+    Ok(fingerprints.iter().map(|&fingerprint| prober.count(fingerprint)).collect())
+}
 
 /// What the fingerprints of a run are: stored in it, and compared when it is opened or merged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Error;
 use crate::device::BLOCK_BYTES;
-use crate::segment::BODY_BYTES;
+use crate::segment::{BODY_BYTES, SegmentWriter};
 use xxhash_rust::xxh3::xxh3_128;
 
 proptest! {
@@ -203,6 +203,54 @@ fn forged_meta_bytes_are_refused() {
     for length in 0..24 {
         assert!(format::Meta::decode(&good.encode()[..length], 10).is_err());
     }
+}
+
+/// A run whose seals are right and whose blocks are not those of a writer.
+fn forged(files: &Files, blocks: &[(u64, u64, [u8; BODY_BYTES])], meta: &[u8]) -> crate::Result<Run> {
+    let mut writer = SegmentWriter::create(files, kind(30).segment_kind()).unwrap();
+    for (first, last, body) in blocks {
+        writer.push_block(*first << 34, *last << 34, 2, body).unwrap();
+    }
+    let info = writer.finish(meta).unwrap();
+    Run::open(files, &info.file, kind(30))
+}
+
+#[test]
+fn a_forged_run_is_refused_where_it_would_lead_astray() {
+    let store = store();
+    let body = |fingerprints: [u64; 2]| {
+        let mut entries = Entries::default();
+        fingerprints.into_iter().for_each(|fingerprint| entries.push(fingerprint, 1));
+        let mut body = [0; BODY_BYTES];
+        assert_eq!(encode::Cutter::new(entries.all()).cut(0, 2, true, &mut body), Some(2));
+        body
+    };
+    let meta = format::Meta { fingerprint_bits: 30, tombstones: 0, occurrences: 4 };
+    let of = |blocks: &[(u64, u64, [u8; BODY_BYTES])], meta: format::Meta| {
+        forged(store.files(), blocks, &meta.encode())
+    };
+    let good = [(3, 5, body([3, 5])), (7, 9, body([7, 9]))];
+    of(&good, meta).unwrap().verify().unwrap();
+    // The same block again, one that begins with the last fingerprint, and one of longer fingerprints.
+    for second in [body([3, 5]), body([5, 6]), body([7, 1 << 30])] {
+        let run = of(&[good[0], (7, 9, second)], meta).unwrap();
+        assert!(matches!(read(&run, false), Err(Error::Corrupt { at: 4096, .. })));
+        let merge = Merge::new(store.files(), kind(30), &[&run], MergeOptions::default()).unwrap();
+        assert!(matches!(merge.finish(), Err(Error::Corrupt { at: 4096, .. })));
+        assert!(matches!(run.verify(), Err(Error::Corrupt { .. })));
+        // A lookup sees one block: it says what that block says, or that it is damaged.
+        let mut counts = [0; 2];
+        let _ = count_many(store.files(), &[&run], &[7, 9], 1, &mut counts);
+    }
+    let other = of(&good, format::Meta { occurrences: 5, ..meta }).unwrap();
+    assert!(matches!(other.verify(), Err(Error::Corrupt { .. })));
+    let bits = of(&good, format::Meta { fingerprint_bits: 29, ..meta });
+    assert!(matches!(bits, Err(Error::Incompatible { .. })));
+    assert!(matches!(forged(store.files(), &good, b""), Err(Error::Corrupt { .. })));
+    let mut writer = SegmentWriter::create(store.files(), kind(30).segment_kind()).unwrap();
+    writer.push_block(3 << 34, (9 << 34) + 1, 4, &good[0].2).unwrap();
+    let info = writer.finish(&meta.encode()).unwrap();
+    assert!(matches!(Run::open(store.files(), &info.file, kind(30)), Err(Error::Corrupt { .. })));
 }
 
 #[test]
