@@ -88,6 +88,7 @@ fn add_changes(part: Part<'_>, merged: &[u64], changes: &mut Vec<(u32, i64)>) {
 fn interleave(a: &[u64], b: &[u64], into: &mut [u64], twins: &mut Vec<u32>) -> usize {
     twins.clear();
     twins.resize(a.len().min(b.len()) + 1, 0);
+    let places = &mut twins[..];
     let (mut i, mut j, mut place, mut twin) = (0usize, 0usize, 0usize, 0usize);
     while i < a.len() && j < b.len() {
         // At least this many steps end neither input. Which one comes next is a value and not a jump, as in `batch::merge_two`.
@@ -95,7 +96,7 @@ fn interleave(a: &[u64], b: &[u64], into: &mut [u64], twins: &mut Vec<u32>) -> u
         for out in &mut into[place..place + steps] {
             let (x, y) = (a[i], b[j]);
             *out = x.min(y);
-            twins[twin] = place as u32;
+            places[twin] = place as u32;
             twin = twin.wrapping_add(usize::from(x == y));
             i = i.wrapping_add(usize::from(x <= y));
             j = j.wrapping_add(usize::from(y <= x));
