@@ -4,8 +4,9 @@
 //!   push ─▶ backlog: what does not fill a block for sure ─▶ cut ─▶ segment, a mebibyte on its way while the next fills
 //! ```
 //!
-//! 1. A block is cut once more final fingerprints wait than fit it; so blocks do not depend on the batches.
-//! 2. The last fingerprint waits while the next batch may add to its count.
+//! 1. A block is cut once more fingerprints wait than fit it; so blocks do not depend on the batches.
+//! 2. So the last fingerprint waits, and the next batch may add to its count. A count that grows takes no less room: what did
+//!    not fit before it grew does not fit after.
 
 use super::RunKind;
 use super::encode::Cutter;
@@ -166,7 +167,7 @@ impl RunWriter {
 
     /// Cuts blocks off the backlog; all of it if `is_last`.
     fn cut(&mut self, is_last: bool) -> Result<()> {
-        let end = self.backlog.len() - usize::from(self.is_open && !is_last && !self.backlog.is_empty());
+        let end = self.backlog.len();
         let mut start = 0;
         let cutter = Cutter::new(self.backlog.all());
         while start < end {
