@@ -4,6 +4,7 @@ use crate::Bench;
 
 mod bits;
 mod device;
+mod filter_runs;
 mod frequency;
 mod hash;
 mod ingest;
@@ -20,6 +21,7 @@ pub const ALL: &[&Bench] = &[
     &bits::BENCH,
     &sketch::BENCH,
     &device::BENCH,
+    &filter_runs::BENCH,
     &frequency::BENCH,
     &ingest::BENCH,
     &profile::BENCH,

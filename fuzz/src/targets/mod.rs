@@ -6,6 +6,7 @@ pub mod block_codecs;
 pub mod count_min;
 pub mod ddsketch;
 pub mod elias_fano;
+pub mod filter_block;
 pub mod frequency_image;
 pub mod hyperloglog;
 pub mod ingest;
@@ -23,6 +24,7 @@ pub const ALL: &[&Target] = &[
     &count_min::TARGET,
     &ddsketch::TARGET,
     &elias_fano::TARGET,
+    &filter_block::TARGET,
     &frequency_image::TARGET,
     &hyperloglog::TARGET,
     &ingest::TARGET,

@@ -22,7 +22,8 @@
 //! Source: Goldstein, Ramakrishnan, Shaft, Compressing Relations and Indexes, ICDE 1998 (frame of reference);
 //! Lemire and Boytsov, Decoding billions of integers per second through vectorization, 2015 (blocks of 128).
 
-use super::word::{low_mask, write_bits};
+use super::fields::unpack_fields;
+use super::word::write_bits;
 use crate::Result;
 use crate::error::corrupt_bytes as corrupt;
 
@@ -81,7 +82,7 @@ pub fn decode_block(bytes: &[u8], out: &mut [u64; BLOCK_VALUES]) -> Result<usize
         return Err(corrupt(payload_at - 1, "the last byte of a block's base", "not zero", 0));
     }
     let base = head[HEADER_BYTES..].iter().rev().fold(0, |base, byte| base << 8 | u64::from(*byte));
-    unpack(u32::from(width), payload, out);
+    unpack_fields(u32::from(width), payload, out);
     let mut overflowed = false;
     for value in out.iter_mut() {
         let (sum, carry) = value.overflowing_add(base);
@@ -128,37 +129,10 @@ pub fn decode_deltas(previous: u64, bytes: &[u8], out: &mut [u64; BLOCK_VALUES])
     Ok(taken)
 }
 
-/// Unpacks 128 fields of `width` bits from exactly `16 * width` bytes.
-fn unpack(width: u32, payload: &[u8], out: &mut [u64; BLOCK_VALUES]) {
-    macro_rules! by_width {
-        ($($w:literal)*) => {
-            match width {
-                $($w => unpack_width::<$w>(payload, out),)*
-                _ => out.fill(0),
-            }
-        };
-    }
-    by_width!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
-        33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64);
-}
-
-/// One instance a width: the compiler unrolls it with constant shifts.
-fn unpack_width<const W: usize>(payload: &[u8], out: &mut [u64; BLOCK_VALUES]) {
-    let mut words = [0u64; BLOCK_VALUES + 1];
-    for (word, bytes) in words.iter_mut().zip(payload.as_chunks::<8>().0) {
-        *word = u64::from_le_bytes(*bytes);
-    }
-    for (i, value) in out.iter_mut().enumerate() {
-        let (word, shift) = (i * W / 64, i * W % 64);
-        // Two shifts, since one by 64 is not defined where the field starts a word.
-        let straddling = words[word + 1] << 1 << (63 - shift);
-        *value = (words[word] >> shift | straddling) & low_mask(W as u32);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bits::word::low_mask;
     use proptest::prelude::*;
 
     fn block() -> impl Strategy<Value = [u64; BLOCK_VALUES]> {

@@ -17,6 +17,7 @@
 mod bit_stream;
 mod blocks;
 mod elias_fano;
+pub(crate) mod fields;
 mod packed;
 mod select;
 pub(crate) mod stream;

@@ -5,7 +5,9 @@
 //! ```
 //!
 //! 1. Pieces are written in the order in which they were composed, each where the one before ended.
-//! 2. After a failed write nothing more is written, and the failure is what [`write_behind`] returns.
+//! 2. After a failed write nothing more is written, and the failure is told once: by the next [`Pieces::hand_over`] or by
+//!    [`Pieces::finish`].
+//! 3. Dropped pieces wait for what is on its way: nothing is written after that.
 //!
 //! | cost | |
 //! |---|---|
@@ -14,11 +16,13 @@
 
 use super::{AlignedBuf, DeviceFile};
 use crate::Result;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 /// Where pieces of a file go.
-pub(crate) struct Pieces<'a> {
-    file: &'a dyn DeviceFile,
+pub(crate) struct Pieces {
+    file: Arc<dyn DeviceFile>,
     piece: AlignedBuf,
     written_bytes: u64,
     behind: Option<Behind>,
@@ -27,9 +31,16 @@ pub(crate) struct Pieces<'a> {
 struct Behind {
     full: SyncSender<(u64, AlignedBuf, usize)>,
     empty: Receiver<AlignedBuf>,
+    thread: JoinHandle<Result<()>>,
 }
 
-impl Pieces<'_> {
+impl Pieces {
+    /// Pieces of `piece_bytes` from the start of `file` on; written by a thread if `is_behind`.
+    pub(crate) fn new(file: Arc<dyn DeviceFile>, piece_bytes: usize, is_behind: bool) -> Self {
+        let behind = is_behind.then(|| Behind::start(Arc::clone(&file), piece_bytes));
+        Pieces { file, piece: AlignedBuf::zeroed(piece_bytes), written_bytes: 0, behind }
+    }
+
     /// The piece that is being composed.
     pub(crate) fn piece(&mut self) -> &mut [u8] {
         &mut self.piece
@@ -43,19 +54,62 @@ impl Pieces<'_> {
     /// Writes the first `bytes` of the piece behind the last one.
     ///
     /// # Errors
-    /// What the device says; of a write behind, at the next call or at the end.
+    /// What the device says; of a write behind, at the next call or at the end. Then the file is of no use.
     pub(crate) fn hand_over(&mut self, bytes: usize) -> Result<()> {
         let offset = self.written_bytes;
         self.written_bytes += bytes as u64;
         let Some(behind) = &self.behind else {
             return self.file.write(offset, &self.piece[..bytes]);
         };
-        // Where the thread has stopped, its error is what counts: going on here does no harm.
-        if let Ok(next) = behind.empty.recv() {
-            let piece = std::mem::replace(&mut self.piece, next);
-            let _ = behind.full.send((offset, piece, bytes));
+        match behind.empty.recv() {
+            Ok(next) => {
+                let piece = std::mem::replace(&mut self.piece, next);
+                // Where the thread has stopped since, the next call tells.
+                let _ = behind.full.send((offset, piece, bytes));
+                Ok(())
+            }
+            Err(_) => self.finish(),
         }
-        Ok(())
+    }
+
+    /// Waits until all is written.
+    ///
+    /// # Errors
+    /// What the device says of a write behind.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        let Some(Behind { full, empty, thread }) = self.behind.take() else { return Ok(()) };
+        drop((full, empty));
+        match thread.join() {
+            Ok(written) => written,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl Behind {
+    fn start(file: Arc<dyn DeviceFile>, piece_bytes: usize) -> Self {
+        let (full, to_write) = sync_channel::<(u64, AlignedBuf, usize)>(1);
+        let (give_back, empty) = sync_channel(2);
+        // The channel has room for both pieces.
+        let _ = give_back.send(AlignedBuf::zeroed(piece_bytes));
+        let thread = std::thread::spawn(move || {
+            for (offset, piece, bytes) in to_write {
+                file.write(offset, &piece[..bytes])?;
+                let _ = give_back.send(piece);
+            }
+            Ok(())
+        });
+        Behind { full, empty, thread }
+    }
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        if let Some(Behind { full, empty, thread }) = self.behind.take() {
+            drop((full, empty));
+            // Whoever drops them unfinished has an error already, or wants none.
+            let _ = thread.join();
+        }
     }
 }
 
@@ -65,36 +119,14 @@ impl Pieces<'_> {
 /// # Errors
 /// That of the first write that failed, else that of `compose`. Part of the file may be written.
 pub(crate) fn write_behind<R>(
-    file: &dyn DeviceFile,
+    file: &Arc<dyn DeviceFile>,
     piece_bytes: usize,
     is_behind: bool,
-    compose: impl FnOnce(&mut Pieces<'_>) -> Result<R>,
+    compose: impl FnOnce(&mut Pieces) -> Result<R>,
 ) -> Result<R> {
-    let piece = AlignedBuf::zeroed(piece_bytes);
-    if !is_behind {
-        return compose(&mut Pieces { file, piece, written_bytes: 0, behind: None });
-    }
-    let (full, to_write) = sync_channel(1);
-    let (give_back, empty) = sync_channel(2);
-    // The channel has room for both pieces.
-    let _ = give_back.send(AlignedBuf::zeroed(piece_bytes));
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(move || {
-            for (offset, piece, bytes) in to_write {
-                let piece: AlignedBuf = piece;
-                file.write(offset, &piece[..bytes])?;
-                let _ = give_back.send(piece);
-            }
-            Ok(())
-        });
-        let behind = Some(Behind { full, empty });
-        // Dropping the pieces ends the thread.
-        let composed = compose(&mut Pieces { file, piece, written_bytes: 0, behind });
-        match writer.join() {
-            Ok(written) => written.and(composed),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
+    let mut pieces = Pieces::new(Arc::clone(file), piece_bytes, is_behind);
+    let composed = compose(&mut pieces);
+    pieces.finish().and(composed)
 }
 
 #[cfg(test)]
@@ -106,7 +138,7 @@ mod tests {
 
     fn write(device: &SimDevice, is_behind: bool) -> Result<Vec<u8>> {
         let file = device.create(if is_behind { "behind" } else { "at_once" })?;
-        write_behind(&*file, 2 * BLOCK_BYTES, is_behind, |pieces| {
+        write_behind(&file, 2 * BLOCK_BYTES, is_behind, |pieces| {
             for number in 1..=5 {
                 let bytes = (1 + number % 2) * BLOCK_BYTES;
                 pieces.piece()[..bytes].fill(number as u8);
@@ -147,7 +179,7 @@ mod tests {
     fn an_error_of_the_composer_is_the_result() {
         let device = SimDevice::new(1);
         let file = device.create("f").unwrap();
-        let error = write_behind(&*file, BLOCK_BYTES, true, |pieces| {
+        let error = write_behind(&file, BLOCK_BYTES, true, |pieces| {
             pieces.hand_over(BLOCK_BYTES)?;
             Err::<(), _>(Error::ReadOnly { path: "p".into() })
         });

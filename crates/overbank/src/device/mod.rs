@@ -15,6 +15,7 @@
 //! 3. Nothing is durable before [`DeviceFile::sync`]; no name is durable before [`Device::sync_directory`].
 //! 4. A failed sync is never retried by this layer.
 
+pub(crate) mod ahead;
 pub(crate) mod behind;
 pub mod block;
 mod buffer;

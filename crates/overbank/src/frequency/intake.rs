@@ -206,7 +206,7 @@ impl Intake {
     fn new_log(
         &self,
         shape: Shape,
-        fill: impl FnOnce(&mut super::writer::Writer<'_, '_>) -> Result<()>,
+        fill: impl FnOnce(&mut super::writer::Writer<'_>) -> Result<()>,
     ) -> Result<Option<Log>> {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
         let log = Log::write(&self.files, shape, sequence, self.write_behind, fill)?;

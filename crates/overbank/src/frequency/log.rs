@@ -49,11 +49,11 @@ impl Log {
         shape: Shape,
         sequence: u64,
         is_behind: bool,
-        fill: impl FnOnce(&mut Writer<'_, '_>) -> Result<()>,
+        fill: impl FnOnce(&mut Writer<'_>) -> Result<()>,
     ) -> Result<Log> {
         let (id, file) = files.create()?;
         let owner = files.owner(id);
-        let written = writer::write(&*file, owner, shape, sequence, is_behind, fill);
+        let written = writer::write(&file, owner, shape, sequence, is_behind, fill);
         let Written { fences, blocks, xxh3 } = match written {
             Ok(written) => written,
             Err(error) => {
@@ -158,7 +158,7 @@ pub(super) fn require(path: &Path, number: u64, what: &'static str, expected: u6
 ///
 /// RAM: all their updates twice, if one group has them all; and a cursor each.
 pub(super) fn merge(
-    writer: &mut Writer<'_, '_>,
+    writer: &mut Writer<'_>,
     shape: Shape,
     logs: &[Log],
     applied: impl Fn(usize) -> u64,

@@ -7,6 +7,7 @@ use crate::Result;
 use crate::device::behind::{Pieces, write_behind};
 use crate::device::block::{self, BODY_BYTES, BlockOwner, Seal};
 use crate::device::{BLOCK_BYTES, DeviceFile};
+use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Blocks written at a time: of 256 KiB, one composed while one is on its way, the devices measured here make their rate.
@@ -16,8 +17,8 @@ const WRITE_BLOCKS: usize = 64;
 pub(super) const WRITER_BYTES: usize = 2 * WRITE_BLOCKS * BLOCK_BYTES;
 
 /// A log that is being written.
-pub(super) struct Writer<'a, 'p> {
-    pieces: &'a mut Pieces<'p>,
+pub(super) struct Writer<'a> {
+    pieces: &'a mut Pieces,
     owner: BlockOwner,
     shape: Shape,
     place: Place,
@@ -39,12 +40,12 @@ pub(super) struct Written {
 
 /// Writes what `fill` pushes, in hash order, to `file`; while the next part is composed if `is_behind`.
 pub(super) fn write(
-    file: &dyn DeviceFile,
+    file: &Arc<dyn DeviceFile>,
     owner: BlockOwner,
     shape: Shape,
     sequence: u64,
     is_behind: bool,
-    fill: impl FnOnce(&mut Writer<'_, '_>) -> Result<()>,
+    fill: impl FnOnce(&mut Writer<'_>) -> Result<()>,
 ) -> Result<Written> {
     write_behind(file, WRITE_BLOCKS * BLOCK_BYTES, is_behind, |pieces| {
         let mut writer = Writer::new(pieces, owner, shape, sequence);
@@ -53,8 +54,8 @@ pub(super) fn write(
     })
 }
 
-impl<'a, 'p> Writer<'a, 'p> {
-    fn new(pieces: &'a mut Pieces<'p>, owner: BlockOwner, shape: Shape, sequence: u64) -> Self {
+impl<'a> Writer<'a> {
+    fn new(pieces: &'a mut Pieces, owner: BlockOwner, shape: Shape, sequence: u64) -> Self {
         Writer {
             pieces,
             owner,

@@ -4,7 +4,7 @@
 //!   block 0 …            n          n + f       n + f + m     n + f + m + 1
 //!   ├── data bodies ─────┼─ fences ─┼─ meta ────┼─ footer ────┤       every block sealed; the seal's tag is the part
 //!
-//!   fences   2^lg_buckets + 1 bucket starts, u32      n remainders, u16        padding 0
+//!   fences   2^lg_buckets + 1 bucket starts, u32      n remainders, u32        padding 0
 //!   meta     the structure's own bytes                                         padding 0
 //!   footer   0      8        10          12         13            14          16
 //!            ┼ magic ┼ version ┼ structure ┼ hash kind ┼ lg_buckets ┼ structure version
@@ -21,7 +21,7 @@ use crate::{Error, HashKind, Result};
 use std::path::Path;
 
 /// The version of this layout.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 const MAGIC: &[u8; 8] = b"OVBKSEGM";
 const FOOTER_BYTES: usize = 72;
 const _: () = assert!(FOOTER_BYTES <= BODY_BYTES);
@@ -49,7 +49,7 @@ pub(super) struct Footer {
 impl Footer {
     /// Bytes of the encoded fences, without padding.
     pub(super) fn fences_bytes(&self) -> u64 {
-        if self.blocks == 0 { 0 } else { ((1u64 << lg_buckets_for(self.blocks)) + 1) * 4 + self.blocks * 2 }
+        if self.blocks == 0 { 0 } else { ((1u64 << lg_buckets_for(self.blocks)) + 1) * 4 + self.blocks * 4 }
     }
 
     /// How many blocks the fences take.

@@ -11,19 +11,18 @@
 //! 2. Every block is sealed with its store, file and number, and checked on every read.
 //! 3. A segment is invisible until a commit names it; a writer that is dropped unfinished removes its file.
 //! 4. The fences never miss: a hash that is in the segment is in the blocks that [`Segment::find`] names. They name
-//!    two where they cannot tell: for one hash in 1,000 to 2,000 of those present, far fewer of those absent, and where
-//!    equal hashes go over a border.
+//!    two where they cannot tell: for one hash in 10^8, and where equal hashes go over a border.
 //!
 //! | | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
-//! | write n blocks | CRC32C and XXH3 of each | 0 | n + n/1632 + 2 | 1 MiB, and 9 bytes a block until `finish` |
-//! | open | | n/1632 + 2, and the meta bytes' | 0 | 2.5 bytes a block: 640 KiB a GiB |
+//! | write n blocks | CRC32C and XXH3 of each | 0 | n + n/952 + 2 | 1 MiB, 2 if written behind, and 9 bytes a block until `finish` |
+//! | open | | n/952 + 2, and the meta bytes' | 0 | 4.25 to 4.5 bytes a block: 1.1 MiB a GiB |
 //! | `find` | two cache misses | 0 | 0 | 0 |
-//! | look up k hashes | | k, sometimes k + 1 | 0 | depth × 4 KiB |
-//! | `scan` | CRC32C of each block | n | 0 | 1 MiB |
+//! | look up k hashes | | k | 0 | depth × 4 KiB |
+//! | `scan` | CRC32C of each block | n | 0 | 1 MiB, 2 if read ahead |
 //!
-//! Deviation: the fences are a two-level directory of 15-bit remainders rather than Elias-Fano. It takes 20 bits
-//! a block where Elias-Fano with as many bits of precision takes 17, and finds with one probe and a search among about
+//! Deviation: the fences are a two-level directory of 31-bit remainders rather than Elias-Fano. It takes 36 bits
+//! a block where Elias-Fano with as many bits of precision takes 33, and finds with one probe and a search among about
 //! eight neighbours, without a select.
 
 mod fences;

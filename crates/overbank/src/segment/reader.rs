@@ -4,7 +4,7 @@ use super::fences::Fences;
 use super::format::{DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG, check_padding, corrupt};
 use super::{BODY_BYTES, Scan, SegmentKind};
 use crate::device::block::{self, BlockOwner};
-use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
+use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, FileRead, ReadRequest};
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 /// How much is read at a time where a part is read in a row.
-pub(super) const STREAM_BYTES: usize = 1 << 20;
+const STREAM_BYTES: usize = 1 << 20;
 
 /// An open segment. Shared by all threads; it stays readable after its file is removed.
 #[derive(Debug)]
 pub struct Segment {
-    pub(super) file: Arc<dyn DeviceFile>,
-    pub(super) owner: BlockOwner,
+    file: Arc<dyn DeviceFile>,
+    owner: BlockOwner,
     file_ref: FileRef,
     footer: Footer,
     fences: Fences,
@@ -140,11 +140,37 @@ impl Segment {
         })
     }
 
+    /// The read of data blocks `range`, for a batch over several files; what it gives goes to [`Segment::body_of`].
+    pub(crate) fn read_of(&self, range: Range<u64>) -> FileRead<'_> {
+        let bytes = (range.end - range.start) as usize * BLOCK_BYTES;
+        let request = ReadRequest { offset: range.start * BLOCK_BYTES as u64, bytes: bytes as u32 };
+        FileRead { file: &*self.file, request }
+    }
+
+    /// The body of data block `number`, read as `bytes`, once its seal is checked.
+    pub(crate) fn body_of<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<&'b [u8]> {
+        body(bytes, self.owner, number, DATA_TAG, self.path())
+    }
+
+    /// The file's name, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        Path::new(self.file.name())
+    }
+
     /// Goes through data blocks `range` in order.
     ///
     /// # Errors
     /// `InvalidOption` if the range is not inside the segment.
-    pub fn scan(&self, range: Range<u64>) -> Result<Scan<'_>> {
+    pub fn scan(&self, range: Range<u64>) -> Result<Scan> {
+        self.scan_pieces(range, STREAM_BYTES, false)
+    }
+
+    /// [`Segment::scan`] that reads `piece_bytes`, a multiple of 4096, at a time; if `is_ahead`, a thread reads the next
+    /// ones while these are used.
+    ///
+    /// # Errors
+    /// As [`Segment::scan`].
+    pub fn scan_pieces(&self, range: Range<u64>, piece_bytes: usize, is_ahead: bool) -> Result<Scan> {
         if range.start > range.end || range.end > self.footer.blocks {
             return Err(Error::InvalidOption {
                 name: "block range",
@@ -152,7 +178,7 @@ impl Segment {
                 why: format!("the segment has {} blocks", self.footer.blocks),
             });
         }
-        Ok(Scan::new(self, range))
+        Ok(Scan::new(Arc::clone(&self.file), self.owner, range, piece_bytes, is_ahead))
     }
 
     /// Reads the whole file and checks every seal, and the whole-file hash.

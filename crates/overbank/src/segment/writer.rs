@@ -3,8 +3,9 @@
 use super::fences::{Borders, Fences};
 use super::format::{BLOCKS_MAX, DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG};
 use super::{BODY_BYTES, SegmentKind};
+use crate::device::behind::Pieces;
 use crate::device::block::{self, BlockOwner, Seal};
-use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile};
+use crate::device::{BLOCK_BYTES, DeviceFile};
 use crate::store::{FileId, FileRef, Files};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -46,7 +47,16 @@ impl SegmentWriter {
     /// # Errors
     /// What [`Files::create`] says.
     pub fn create(files: &Files, kind: SegmentKind) -> Result<Self> {
+        Self::create_behind(files, kind, false)
+    }
+
+    /// [`SegmentWriter::create`]; if `is_behind`, a thread writes a mebibyte while the next is filled.
+    ///
+    /// # Errors
+    /// What [`Files::create`] says.
+    pub fn create_behind(files: &Files, kind: SegmentKind, is_behind: bool) -> Result<Self> {
         let (id, file) = files.create()?;
+        let sealed = Sealed::new(Arc::clone(&file), is_behind);
         Ok(Self {
             files: files.clone(),
             id,
@@ -55,7 +65,7 @@ impl SegmentWriter {
             kind,
             borders: Borders::default(),
             entries: 0,
-            sealed: Sealed::new(),
+            sealed,
             finished: false,
         })
     }
@@ -84,7 +94,7 @@ impl SegmentWriter {
                 why: format!("a body has at most {BODY_BYTES} bytes, a segment at most {BLOCKS_MAX} blocks"),
             });
         }
-        self.sealed.push(&*self.file, self.owner, DATA_TAG, body)?;
+        self.sealed.push(self.owner, DATA_TAG, body)?;
         self.borders.push(first_hash, last_hash);
         self.entries += entries;
         Ok(())
@@ -112,15 +122,16 @@ impl SegmentWriter {
         let parts = [(FENCES_TAG, &*fences), (META_TAG, meta), (FOOTER_TAG, &*footer.encode())];
         for (tag, bytes) in parts {
             for body in bytes.chunks(BODY_BYTES) {
-                self.sealed.push(&*self.file, self.owner, tag, body)?;
+                self.sealed.push(self.owner, tag, body)?;
             }
         }
-        self.sealed.flush(&*self.file)?;
+        self.sealed.flush()?;
+        self.sealed.pieces.finish()?;
         self.file.sync()?;
         self.finished = true;
         // 0 stands for a file that is written in place.
         let xxh3 = self.sealed.hash.digest128().max(1);
-        let file = FileRef { id: self.id, bytes: self.sealed.number * BLOCK_BYTES as u64, xxh3 };
+        let file = FileRef { id: self.id, bytes: self.sealed.number() * BLOCK_BYTES as u64, xxh3 };
         Ok(SegmentInfo { file, blocks: footer.blocks, entries: footer.entries })
     }
 }
@@ -128,6 +139,8 @@ impl SegmentWriter {
 impl Drop for SegmentWriter {
     fn drop(&mut self) {
         if !self.finished {
+            // What is on its way arrives before the file goes.
+            let _ = self.sealed.pieces.finish();
             // If this fails too, the store removes the file when it is next opened for writing.
             let _ = self.files.discard(self.id);
         }
@@ -136,39 +149,44 @@ impl Drop for SegmentWriter {
 
 /// Seals blocks and writes them in large pieces.
 struct Sealed {
-    buffer: AlignedBuf,
+    pieces: Pieces,
+    /// Bytes of the piece that hold blocks.
     filled: usize,
-    /// Blocks sealed so far.
-    number: u64,
     hash: Xxh3,
 }
 
 impl Sealed {
-    fn new() -> Self {
-        Self { buffer: AlignedBuf::zeroed(WRITE_BYTES), filled: 0, number: 0, hash: Xxh3::new() }
+    fn new(file: Arc<dyn DeviceFile>, is_behind: bool) -> Self {
+        Self { pieces: Pieces::new(file, WRITE_BYTES, is_behind), filled: 0, hash: Xxh3::new() }
     }
 
-    fn push(&mut self, file: &dyn DeviceFile, owner: BlockOwner, tag: u32, body: &[u8]) -> Result<()> {
-        let block = &mut self.buffer[self.filled..self.filled + BLOCK_BYTES];
+    /// Blocks sealed so far.
+    fn number(&self) -> u64 {
+        (self.pieces.written_bytes() + self.filled as u64) / BLOCK_BYTES as u64
+    }
+
+    fn push(&mut self, owner: BlockOwner, tag: u32, body: &[u8]) -> Result<()> {
+        let number = self.number();
+        let block = &mut self.pieces.piece()[self.filled..self.filled + BLOCK_BYTES];
         block[..body.len()].copy_from_slice(body);
         block[body.len()..BODY_BYTES].fill(0);
-        block::seal(block, owner, self.number, Seal { tag, sequence: 0 });
-        self.number += 1;
+        block::seal(block, owner, number, Seal { tag, sequence: 0 });
         self.filled += BLOCK_BYTES;
-        if self.filled == self.buffer.len() { self.flush(file) } else { Ok(()) }
+        if self.filled == WRITE_BYTES { self.flush() } else { Ok(()) }
     }
 
-    fn flush(&mut self, file: &dyn DeviceFile) -> Result<()> {
-        let piece = &self.buffer[..self.filled];
-        self.hash.update(piece);
-        file.write(self.number * BLOCK_BYTES as u64 - piece.len() as u64, piece)?;
-        self.filled = 0;
-        Ok(())
+    fn flush(&mut self) -> Result<()> {
+        let bytes = std::mem::take(&mut self.filled);
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.hash.update(&self.pieces.piece()[..bytes]);
+        self.pieces.hand_over(bytes)
     }
 }
 
 impl std::fmt::Debug for Sealed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Sealed({} blocks)", self.number)
+        write!(f, "Sealed({} blocks)", self.number())
     }
 }

@@ -1,0 +1,174 @@
+//! Runs of a filter on a device in memory: written, read, merged and asked, at several densities; against plain arrays of the
+//! fingerprints, which take 64 bits each.
+
+use crate::{Bench, Case, Clock, Metric, Params, Random, Result, Run, Workload, digest_u64s};
+use overbank::batch::merge_two;
+use overbank::device::memory::MemoryDevice;
+use overbank::filter::run::{Entries, Merge, MergeOptions, RunInfo, RunKind, RunWriter, count_many};
+use overbank::store::{Files, Store, StoreOptions};
+use overbank::{HashKind, filter};
+use std::sync::Arc;
+
+/// The registered bench.
+pub(super) const BENCH: Bench = Bench {
+    name: "filter_runs",
+    about: "packed runs of fingerprints: encode, decode, two-way merge, lookups, bits a key",
+    engines: &["overbank", "sorted_vec"],
+    run,
+};
+
+/// Remainder bits: those of the paper's evaluation, dense and sparse ones.
+const REMAINDER_BITS: [u32; 4] = [4, 11, 20, 36];
+
+/// Probes of a lookup, and the reads that are in flight.
+const PROBES: usize = 1 << 12;
+const DEPTH: usize = 32;
+
+fn run(run: &mut Run<'_>) -> Result<()> {
+    let keys = run.pick([10_000, 1 << 22, 1 << 24]);
+    for remainder_bits in REMAINDER_BITS {
+        density(run, keys, remainder_bits)?;
+    }
+    Ok(())
+}
+
+fn density(run: &mut Run<'_>, keys: usize, remainder_bits: u32) -> Result<()> {
+    let kind = RunKind {
+        fingerprint_bits: keys.ilog2() + remainder_bits,
+        seed_fingerprint: 1,
+        hash_kind: HashKind::Xxh3,
+    };
+    let store = Store::create_on(Arc::new(MemoryDevice::new()), StoreOptions::new().reserve_bytes(0))?;
+    let files = store.files();
+    // Two halves for the merge, and their union, which has the density asked for.
+    let halves = [fingerprints(keys / 2, kind, 1), fingerprints(keys / 2, kind, 2)];
+    let mut all = halves.concat();
+    all.sort_unstable();
+    all.dedup();
+    let info = write(files, kind, &all)?;
+    let whole = filter::run::Run::open(files, &info.file, kind)?;
+    let params = Params::from_iter([
+        ("keys".to_owned(), all.len().into()),
+        ("remainder_bits".to_owned(), remainder_bits.into()),
+    ]);
+    let bits = info.file.bytes as f64 * 8.0 / info.fingerprints as f64;
+    run.figure(Case::Build, "overbank", Metric::BitsPerKey, bits, params)?;
+
+    let (all, whole) = (&all[..], &whole);
+    run.contest(Case::Encode)
+        .param("keys", all.len())
+        .param("remainder_bits", remainder_bits)
+        .ops(all.len())
+        .exact("overbank", |clock: &mut Clock| {
+            let info = clock.time(|| write(files, kind, all))?;
+            files.discard(info.file.id)?;
+            Ok(info.fingerprints)
+        })
+        .finish()?;
+    run.contest(Case::Decode)
+        .param("keys", all.len())
+        .param("remainder_bits", remainder_bits)
+        .ops(all.len())
+        .exact("overbank", |clock: &mut Clock| {
+            let mut entries = Entries::default();
+            let sum = clock.time(|| -> overbank::Result<u64> {
+                let mut cursor = whole.cursor(false)?;
+                let mut sum = 0u64;
+                while cursor.next_block(&mut entries)? {
+                    sum = sum
+                        .wrapping_add(entries.fingerprints()[entries.len() / 2])
+                        .wrapping_add(entries.len() as u64);
+                    entries.clear();
+                }
+                Ok(sum)
+            })?;
+            Ok(sum)
+        })
+        .finish()?;
+    merge(run, files, kind, &halves, remainder_bits)?;
+    lookups(run, files, whole, all, remainder_bits)
+}
+
+fn merge(
+    run: &mut Run<'_>,
+    files: &Files,
+    kind: RunKind,
+    halves: &[Vec<u64>; 2],
+    remainder_bits: u32,
+) -> Result<()> {
+    let mut runs = Vec::new();
+    for half in halves {
+        runs.push(filter::run::Run::open(files, &write(files, kind, half)?.file, kind)?);
+    }
+    let runs: Vec<_> = runs.iter().collect();
+    let total = halves.iter().map(Vec::len).sum::<usize>();
+    run.contest(Case::Merge)
+        .param("keys", total)
+        .param("remainder_bits", remainder_bits)
+        .ops(total)
+        .exact("overbank", |clock: &mut Clock| {
+            let info = clock.time(|| -> overbank::Result<RunInfo> {
+                Merge::new(files, kind, &runs, MergeOptions::default())?.finish()
+            })?;
+            files.discard(info.file.id)?;
+            Ok(info.occurrences)
+        })
+        .exact("sorted_vec", |clock: &mut Clock| {
+            let mut into = vec![1; total];
+            clock.time(|| merge_two(&halves[0], &halves[1], &mut into));
+            Ok(into.len() as u64)
+        })
+        .finish()?;
+    for run in runs {
+        files.discard(run.file_ref().id)?;
+    }
+    Ok(())
+}
+
+fn lookups(
+    run: &mut Run<'_>,
+    files: &Files,
+    whole: &filter::run::Run,
+    all: &[u64],
+    remainder_bits: u32,
+) -> Result<()> {
+    let mut random = Random::new(3);
+    let mut positive: Vec<u64> = (0..PROBES).map(|_| all[random.below(all.len() as u64) as usize]).collect();
+    positive.sort_unstable();
+    let mut negative = fingerprints(PROBES, whole.kind(), 4);
+    negative.retain(|probe| all.binary_search(probe).is_err());
+    for (case, probes) in [(Case::LookupPositive, &positive), (Case::LookupNegative, &negative)] {
+        run.contest(case)
+            .param("keys", all.len())
+            .param("remainder_bits", remainder_bits)
+            .ops(probes.len())
+            .exact("overbank", |clock: &mut Clock| {
+                let mut counts = vec![0; probes.len()];
+                clock.time(|| count_many(files, &[whole], probes, DEPTH, &mut counts))?;
+                Ok(digest_u64s(counts.into_iter().map(|count| count as u64)))
+            })
+            .exact("sorted_vec", |clock: &mut Clock| {
+                let found: Vec<u64> = clock
+                    .time(|| probes.iter().map(|probe| all.binary_search(probe).is_ok().into()).collect());
+                Ok(digest_u64s(found))
+            })
+            .finish()?;
+    }
+    Ok(())
+}
+
+fn write(files: &Files, kind: RunKind, fingerprints: &[u64]) -> overbank::Result<RunInfo> {
+    let mut writer = RunWriter::create(files, kind, false)?;
+    writer.push(fingerprints)?;
+    writer.finish()
+}
+
+/// Different fingerprints, about `keys`.
+fn fingerprints(keys: usize, kind: RunKind, seed: u64) -> Vec<u64> {
+    let shift = 64 - kind.fingerprint_bits;
+    let mut fingerprints: Vec<u64> =
+        Workload::Uniform.keys(keys, seed).into_iter().map(|key| key >> shift).collect();
+    fingerprints.sort_unstable();
+    fingerprints.dedup();
+    fingerprints
+}

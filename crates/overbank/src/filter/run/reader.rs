@@ -1,0 +1,163 @@
+//! Opens a run.
+
+use super::cursor::RunCursor;
+use super::format::{Meta, fingerprint_max};
+use super::{RunKind, query};
+use crate::error::corrupt_bytes;
+use crate::segment::Segment;
+use crate::store::{FileRef, Files};
+use crate::{Error, Result};
+use std::ops::Range;
+use std::path::Path;
+
+/// An open run: its fences are in RAM. Shared by all threads; it stays readable after its file is removed.
+#[derive(Debug)]
+pub struct Run {
+    pub(super) segment: Segment,
+    pub(super) kind: RunKind,
+    meta: Meta,
+}
+
+impl Run {
+    /// Opens the run that a [`RunWriter`](super::RunWriter) or a [`Merge`](super::Merge) finished.
+    ///
+    /// # Cost
+    /// Three block reads, and one for 952 of its blocks.
+    ///
+    /// # Errors
+    /// `Incompatible` if its fingerprints are of another kind; `UnsupportedVersion`; `Corrupt`.
+    pub fn open(files: &Files, file: &FileRef, kind: RunKind) -> Result<Self> {
+        let segment = Segment::open(files, file, kind.segment_kind())?;
+        let meta = Meta::decode(segment.meta(), segment.entries());
+        let meta = meta.map_err(|error| in_file(error, segment.path(), file.bytes))?;
+        same_bits(kind.fingerprint_bits, meta.fingerprint_bits)?;
+        let run = Run { segment, kind, meta };
+        run.check_range(file)?;
+        Ok(run)
+    }
+
+    /// What its fingerprints are.
+    pub fn kind(&self) -> RunKind {
+        self.kind
+    }
+
+    /// The file, as a commit's record names it.
+    pub fn file_ref(&self) -> FileRef {
+        self.segment.file_ref()
+    }
+
+    /// Blocks of fingerprints.
+    pub fn blocks(&self) -> u64 {
+        self.segment.blocks()
+    }
+
+    /// Different fingerprints.
+    pub fn fingerprints(&self) -> u64 {
+        self.segment.entries()
+    }
+
+    /// Fingerprints whose count is below 0.
+    pub fn tombstones(&self) -> u64 {
+        self.meta.tombstones
+    }
+
+    /// The sum of the counts above 0.
+    pub fn occurrences(&self) -> u64 {
+        self.meta.occurrences
+    }
+
+    /// RAM that the fences take, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.segment.memory_bytes()
+    }
+
+    /// The block that has `fingerprint` if one has: none outside the run's range, and for one fingerprint in 10^8 two, where the
+    /// fences cannot tell.
+    ///
+    /// # Cost
+    /// Two cache misses, no I/O.
+    pub fn block_of(&self, fingerprint: u64) -> Range<u64> {
+        if fingerprint > self.max() { 0..0 } else { self.segment.find(self.kind.hash(fingerprint)) }
+    }
+
+    /// Whether each of `fingerprints`, which ascend or repeat, has a count above 0 in this run; see [`super::count_many`].
+    ///
+    /// # Errors
+    /// As [`super::count_many`].
+    pub fn contains_many(&self, files: &Files, fingerprints: &[u64], depth: usize) -> Result<Vec<bool>> {
+        let mut counts = vec![0; fingerprints.len()];
+        query::count_many(files, &[self], fingerprints, depth, &mut counts)?;
+        Ok(counts.into_iter().map(|count| count > 0).collect())
+    }
+
+    /// Goes through all entries in order; if `is_ahead`, a thread reads what comes next.
+    ///
+    /// # Errors
+    /// None yet; the cursor's calls have theirs.
+    pub fn cursor(&self, is_ahead: bool) -> Result<RunCursor> {
+        RunCursor::new(self, is_ahead)
+    }
+
+    /// Reads the whole run and checks every seal, every entry, what it says of itself and the whole-file hash.
+    ///
+    /// # Errors
+    /// `Corrupt` at the first damage.
+    pub fn verify(&self) -> Result<()> {
+        self.segment.verify()?;
+        let mut cursor = self.cursor(false)?;
+        let mut entries = super::Entries::default();
+        let (mut fingerprints, mut tombstones, mut occurrences) = (0, 0, 0u64);
+        while cursor.next_block(&mut entries)? {
+            fingerprints += entries.len() as u64;
+            tombstones += entries.iter().filter(|entry| entry.1 < 0).count() as u64;
+            let block: i64 = entries.iter().map(|entry| entry.1.max(0)).sum();
+            occurrences = occurrences.saturating_add(block as u64);
+            entries.clear();
+        }
+        let found = (fingerprints, tombstones, occurrences);
+        let expected = (self.fingerprints(), self.tombstones(), self.occurrences());
+        if found != expected {
+            let at = self.file_ref().bytes;
+            let error = corrupt_bytes(0, "a run's counts", format!("{expected:?}"), format!("{found:?}"));
+            return Err(in_file(error, self.segment.path(), at));
+        }
+        Ok(())
+    }
+
+    /// The greatest fingerprint there can be.
+    pub(super) fn max(&self) -> u64 {
+        fingerprint_max(self.kind.fingerprint_bits)
+    }
+
+    fn check_range(&self, file: &FileRef) -> Result<()> {
+        let whole = |hash: u64| hash >> self.kind.shift() << self.kind.shift() == hash;
+        match self.segment.hash_range() {
+            Some((first, last)) if !whole(first) || !whole(last) => {
+                let (expected, found) =
+                    (format!("of {} bits", self.kind.fingerprint_bits), format!("{first:#x} to {last:#x}"));
+                let error = corrupt_bytes(0, "a run's first and last fingerprint", expected, found);
+                Err(in_file(error, self.segment.path(), file.bytes))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(super) fn same_bits(expected: u32, found: u32) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    let (expected, found) = (expected.to_string(), found.to_string());
+    Err(Error::Incompatible { what: "fingerprint_bits", expected, found })
+}
+
+/// Says of damage in bytes that begin at `at` of a file where it is.
+#[cold]
+pub(super) fn in_file(error: Error, path: &Path, at: u64) -> Error {
+    match error {
+        Error::Corrupt { at: inside, what, expected, found, .. } => {
+            Error::Corrupt { path: path.into(), at: at + inside, what, expected, found }
+        }
+        other => other,
+    }
+}

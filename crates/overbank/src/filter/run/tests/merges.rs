@@ -1,0 +1,127 @@
+//! Merges against sums of ordered maps, whole and in steps.
+
+use super::*;
+
+fn sum(models: &[Model], is_last_level: bool) -> Model {
+    let mut sum = Model::new();
+    for (&fingerprint, &count) in models.iter().flatten() {
+        let total = sum.entry(fingerprint).or_default();
+        *total = (*total + count).clamp(-format::COUNT_MAX, format::COUNT_MAX);
+    }
+    sum.retain(|_, &mut count| if is_last_level { count > 0 } else { count != 0 });
+    sum
+}
+
+fn merge(store: &Store, bits: u32, runs: &[&Run], options: MergeOptions, steps: Option<u64>) -> Run {
+    let mut merge = Merge::new(store.files(), kind(bits), runs, options).unwrap();
+    if let Some(budget) = steps {
+        while merge.step(budget).unwrap() {}
+        assert!(!merge.step(budget).unwrap(), "it stays at its end");
+    }
+    open(store.files(), bits, &merge.finish().unwrap())
+}
+
+/// Runs that share fingerprints, and tombstones of each other's.
+fn family(bits: u32) -> impl Strategy<Value = Vec<Model>> {
+    (prop::collection::vec(models(bits), 2..=8), any::<[bool; 8]>()).prop_map(|(mut models, takes)| {
+        for i in 1..models.len() {
+            if takes[i] {
+                let others: Vec<(u64, i64)> =
+                    models[i - 1].iter().step_by(2).map(|(&f, &c)| (f, -c)).collect();
+                models[i].extend(others);
+            }
+        }
+        models
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #[test]
+    fn a_merge_is_the_sum_of_its_runs(
+        (bits, models) in (16u32..=64).prop_flat_map(|bits| (Just(bits), family(bits))),
+        is_last_level: bool, is_threaded: bool, steps in prop::option::of(0u64..20),
+    ) {
+        let store = store();
+        let runs: Vec<Run> = models.iter().map(|model| run_of(store.files(), bits, model)).collect();
+        let runs: Vec<&Run> = runs.iter().collect();
+        let merged = merge(&store, bits, &runs, MergeOptions { is_last_level, is_threaded }, steps);
+        let expected = sum(&models, is_last_level);
+        prop_assert_eq!(read(&merged, false).unwrap(), listed(&expected));
+        merged.verify().unwrap();
+        // The same run as if the sum had been written at once, however it was merged.
+        let at_once = run_of(store.files(), bits, &expected);
+        let bodies = [&merged, &at_once].map(|run| {
+            let mut bytes = run.segment.meta().to_vec();
+            let mut scan = run.segment.scan(0..run.blocks()).unwrap();
+            while let Some((_, body)) = scan.next_block().unwrap() {
+                bytes.extend_from_slice(body);
+            }
+            bytes
+        });
+        prop_assert!(bodies[0] == bodies[1]);
+    }
+}
+
+#[test]
+fn runs_of_many_blocks_and_other_sizes_merge() {
+    let store = store();
+    let models: Vec<Model> = [60_000, 15_000, 4000, 1000, 10]
+        .iter()
+        .zip(1..)
+        .map(|(&n, seed)| {
+            uniform(n, 22, seed).into_iter().map(|f| (f, if f % 11 == seed { -1 } else { 1 })).collect()
+        })
+        .collect();
+    let runs: Vec<Run> = models.iter().map(|model| run_of(store.files(), 22, model)).collect();
+    let runs: Vec<&Run> = runs.iter().collect();
+    for is_last_level in [false, true] {
+        let options = MergeOptions { is_last_level, is_threaded: true };
+        let merged = merge(&store, 22, &runs, options, Some(3));
+        assert_eq!(read(&merged, true).unwrap(), listed(&sum(&models, is_last_level)));
+    }
+    let whole = merge(&store, 22, &runs[..1], MergeOptions::default(), None);
+    assert_eq!(read(&whole, false).unwrap(), listed(&models[0]));
+    let nothing = merge(&store, 22, &[], MergeOptions::default(), None);
+    assert_eq!((nothing.fingerprints(), nothing.blocks()), (0, 0));
+}
+
+#[test]
+fn a_step_reads_about_its_budget() {
+    let device = crate::device::sim::SimDevice::new(1);
+    let store = store_on(Arc::new(device.clone()));
+    let models = [1, 2].map(|seed| uniform(400_000, 40, seed).into_iter().map(|f| (f, 1)).collect::<Model>());
+    let runs = models.each_ref().map(|model| run_of(store.files(), 40, model));
+    let mut merge =
+        Merge::new(store.files(), kind(40), &[&runs[0], &runs[1]], MergeOptions::default()).unwrap();
+    let (mut steps, mut most) = (0, 0);
+    device.reset_counts();
+    let mut before = 0;
+    while merge.step(64).unwrap() {
+        let read = device.io_counts().blocks_read;
+        (steps, most, before) = (steps + 1, most.max(read - before), read);
+    }
+    merge.finish().unwrap();
+    let read = device.io_counts().blocks_read;
+    assert_eq!(read, runs[0].blocks() + runs[1].blocks(), "each block is read once");
+    // A step decodes its budget and 4 blocks of each run at most; a cursor reads 64 blocks at a time.
+    assert!(most <= 64 + 8 + 2 * 64, "{most}");
+    assert!(steps >= read / (64 + 8) && steps <= read / 64, "{steps} of {read}");
+}
+
+#[test]
+fn a_dropped_merge_leaves_no_file() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = store_on(device.clone());
+    let model: Model = uniform(2_000_000, 40, 1).into_iter().map(|f| (f, 1)).collect();
+    let run = run_of(store.files(), 40, &model);
+    let before = device.list().unwrap();
+    for is_threaded in [false, true] {
+        let options = MergeOptions { is_last_level: true, is_threaded };
+        let mut merge = Merge::new(store.files(), kind(40), &[&run, &run], options).unwrap();
+        assert!(merge.step(600).unwrap());
+        assert_ne!(device.list().unwrap(), before);
+        drop(merge);
+        assert_eq!(device.list().unwrap(), before);
+    }
+}

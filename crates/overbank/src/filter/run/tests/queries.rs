@@ -1,0 +1,86 @@
+//! Lookups against an ordered map, and the blocks that they read.
+
+use super::*;
+use crate::Error;
+use crate::device::sim::SimDevice;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #[test]
+    fn lookups_are_sums_over_the_runs(
+        (bits, models) in (16u32..=64).prop_flat_map(|bits| (Just(bits), prop::collection::vec(models(bits), 1..4))),
+        probes in prop::collection::vec(any::<u64>(), 0..100), depth in 1usize..40,
+    ) {
+        let store = store();
+        let runs: Vec<Run> = models.iter().map(|model| run_of(store.files(), bits, model)).collect();
+        let runs: Vec<&Run> = runs.iter().collect();
+        let max = format::fingerprint_max(bits);
+        let mut asked: Vec<u64> = probes.iter().map(|probe| probe & max).collect();
+        for &fingerprint in models.iter().flat_map(Model::keys) {
+            // Those that are there, now and then twice, and their neighbours.
+            asked.extend([fingerprint, fingerprint ^ (fingerprint & 1), fingerprint.saturating_sub(1)]);
+        }
+        asked.sort_unstable();
+        let expected: Vec<i64> = asked.iter()
+            .map(|f| models.iter().map(|model| model.get(f).copied().unwrap_or(0)).sum())
+            .collect();
+        let mut counts = vec![0; asked.len()];
+        count_many(store.files(), &runs, &asked, depth, &mut counts).unwrap();
+        prop_assert_eq!(counts, expected);
+        let contained = runs[0].contains_many(store.files(), &asked, depth).unwrap();
+        let expected: Vec<bool> = asked.iter().map(|f| models[0].get(f).is_some_and(|&count| count > 0)).collect();
+        prop_assert_eq!(contained, expected);
+    }
+}
+
+#[test]
+fn a_lookup_reads_one_block_of_each_run() {
+    let device = SimDevice::new(1);
+    let store = store_on(Arc::new(device.clone()));
+    let runs = [1, 2, 3].map(|seed| {
+        let mut writer = RunWriter::create(store.files(), kind(44), false).unwrap();
+        writer.push(&uniform(400_000, 44, seed)).unwrap();
+        open(store.files(), 44, &writer.finish().unwrap())
+    });
+    let runs: Vec<&Run> = runs.iter().collect();
+    assert!(runs[0].memory_bytes() as u64 <= runs[0].blocks() * 9 / 2 + 100);
+    let mut asked: Vec<u64> = uniform(300, 44, 1).into_iter().chain(uniform(300, 44, 9)).collect();
+    asked.sort_unstable();
+    // One at a time: exactly one block a run. All of them lie between the runs' ends, and off their ambiguous borders.
+    for &fingerprint in &asked {
+        device.reset_counts();
+        count_many(store.files(), &runs, &[fingerprint], 8, &mut [0]).unwrap();
+        assert_eq!(device.io_counts().blocks_read, 3, "{fingerprint:#x}");
+    }
+    // Together: no block twice, and neighbouring blocks in one read.
+    let mut wanted: Vec<(usize, u64)> = Vec::new();
+    for (i, run) in runs.iter().enumerate() {
+        wanted.extend(asked.iter().flat_map(|&f| run.block_of(f)).map(|block| (i, block)));
+    }
+    wanted.dedup();
+    device.reset_counts();
+    let mut counts = vec![0; asked.len()];
+    count_many(store.files(), &runs, &asked, 64, &mut counts).unwrap();
+    let io = device.io_counts();
+    assert_eq!(io.blocks_read, wanted.len() as u64);
+    assert!(
+        wanted.len() < 3 * asked.len() && io.reads < wanted.len() as u64,
+        "{} {}",
+        wanted.len(),
+        io.reads
+    );
+    assert_eq!(counts.iter().filter(|&&count| count > 0).count(), 300);
+}
+
+#[test]
+fn questions_out_of_order_or_too_long_are_refused() {
+    let store = store();
+    let run = run_of(store.files(), 20, &Model::from([(5, 1)]));
+    let ask =
+        |asked: &[u64], counts: usize| count_many(store.files(), &[&run], asked, 1, &mut vec![0; counts]);
+    ask(&[5, 5, 6], 3).unwrap();
+    ask(&[], 0).unwrap();
+    for (asked, counts) in [(&[6, 5][..], 2), (&[5, 6], 1), (&[1 << 20], 1)] {
+        assert!(matches!(ask(asked, counts), Err(Error::InvalidOption { .. })));
+    }
+}

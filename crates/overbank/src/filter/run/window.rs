@@ -1,0 +1,112 @@
+//! Merges windows of entries: counts of equal fingerprints add up, and what comes to 0 goes.
+//!
+//! ```text
+//!   a, b ─▶ interleave, without a jump to guess ─▶ fingerprints, places of twins
+//!                                                       │ + 1 a twin, + the deltas of a and b
+//!                                                       ▼
+//!                                                  deltas of the result; where one is −1, the fingerprint is left out
+//! ```
+//!
+//! | n fingerprints, e exceptions and twins, m parts | CPU |
+//! |---|---|
+//! | [`merge`] | n lg m steps of a few cycles; e lg n |
+
+use super::entries::{Entries, Part, clamp};
+
+/// Buffers of a merge, kept from window to window.
+#[derive(Default, Debug)]
+pub(super) struct Scratch {
+    halves: Vec<Entries>,
+    twins: Vec<u32>,
+    changes: Vec<(u32, i64)>,
+}
+
+/// Appends the merge of `parts`, all above what `out` holds.
+pub(super) fn merge(parts: &[Part<'_>], scratch: &mut Scratch, out: &mut Entries) {
+    match parts {
+        [] => {}
+        [one] => out.append(*one),
+        [a, b] => merge_two(*a, *b, scratch, out),
+        _ => {
+            // Halves by length, so that a long part is not copied again and again for the sake of short ones.
+            let total: usize = parts.iter().map(|part| part.fingerprints.len()).sum();
+            let mut before = 0;
+            let middle = parts.iter().position(|part| {
+                before += part.fingerprints.len();
+                2 * before >= total
+            });
+            let (left, right) = parts.split_at((middle.unwrap_or(0) + 1).min(parts.len() - 1));
+            let halves = [left, right].map(|half| {
+                let mut merged = scratch.halves.pop().unwrap_or_default();
+                merged.clear();
+                merge(half, scratch, &mut merged);
+                merged
+            });
+            merge_two(halves[0].all(), halves[1].all(), scratch, out);
+            scratch.halves.extend(halves);
+        }
+    }
+}
+
+fn merge_two(a: Part<'_>, b: Part<'_>, scratch: &mut Scratch, out: &mut Entries) {
+    let (start, start_delta) = (out.len(), out.deltas.len());
+    out.fingerprints.resize(start + a.fingerprints.len() + b.fingerprints.len(), 0);
+    let Scratch { twins, changes, .. } = scratch;
+    let merged = interleave(a.fingerprints, b.fingerprints, &mut out.fingerprints[start..], twins);
+    out.fingerprints.truncate(start + merged);
+    if twins.is_empty() && a.deltas.is_empty() && b.deltas.is_empty() {
+        return;
+    }
+    changes.clear();
+    changes.extend(twins.iter().map(|&place| (place, 1)));
+    for part in [a, b] {
+        add_changes(part, &out.fingerprints[start..], changes);
+    }
+    // Three ascending lists: the stable sort finds and merges them.
+    changes.sort_by_key(|change| change.0);
+    for change in changes.chunk_by(|one, next| one.0 == next.0) {
+        let delta = change.iter().map(|change| change.1).sum::<i64>();
+        if delta != 0 {
+            out.deltas.push((start as u32 + change[0].0, clamp(1 + delta) - 1));
+        }
+    }
+    out.retain(start, start_delta, |count| count != 0);
+}
+
+/// Where the deltas of `part` lie in `merged`.
+fn add_changes(part: Part<'_>, merged: &[u64], changes: &mut Vec<(u32, i64)>) {
+    let mut from = 0;
+    for &(i, delta) in part.deltas {
+        let fingerprint = part.fingerprints[(i - part.first) as usize];
+        from += merged[from..].partition_point(|&other| other < fingerprint);
+        changes.push((from as u32, delta));
+    }
+}
+
+/// Merges two ascending slices into the front of `into`, what is in both once, and returns how many there are. `twins` gets the places
+/// of those in both.
+fn interleave(a: &[u64], b: &[u64], into: &mut [u64], twins: &mut Vec<u32>) -> usize {
+    twins.clear();
+    twins.resize(a.len().min(b.len()) + 1, 0);
+    let places = &mut twins[..];
+    let (mut i, mut j, mut place, mut twin) = (0usize, 0usize, 0usize, 0usize);
+    while i < a.len() && j < b.len() {
+        // At least this many steps end neither input. Which one comes next is a value and not a jump, as in `batch::merge_two`.
+        let steps = (a.len() - i).min(b.len() - j);
+        for out in &mut into[place..place + steps] {
+            let (x, y) = (a[i], b[j]);
+            *out = x.min(y);
+            places[twin] = place as u32;
+            twin = twin.wrapping_add(usize::from(x == y));
+            i = i.wrapping_add(usize::from(x <= y));
+            j = j.wrapping_add(usize::from(y <= x));
+            place = place.wrapping_add(1);
+        }
+    }
+    twins.truncate(twin);
+    for rest in [&a[i..], &b[j..]] {
+        into[place..place + rest.len()].copy_from_slice(rest);
+        place += rest.len();
+    }
+    place
+}

@@ -1,0 +1,260 @@
+//! Writes a run: fingerprints in order, in batches of any size, cut into blocks.
+//!
+//! ```text
+//!   push ─▶ backlog: what does not fill a block for sure ─▶ cut ─▶ segment, a mebibyte on its way while the next fills
+//! ```
+//!
+//! 1. A block is cut once more fingerprints wait than fit it; so blocks do not depend on the batches.
+//! 2. So the last fingerprint waits, and the next batch may add to its count. A count that grows takes no less room: what did
+//!    not fit before it grew does not fit after.
+
+use super::RunKind;
+use super::encode::Cutter;
+use super::entries::{Entries, clamp};
+use super::format::{Meta, check_bits, fingerprint_max};
+use crate::segment::{BODY_BYTES, SegmentWriter};
+use crate::store::{FileRef, Files};
+use crate::{Error, Result};
+
+/// Fingerprints taken at a time: what waits then fits a core's second cache.
+const BATCH: usize = 1 << 14;
+
+/// A finished run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunInfo {
+    /// What a commit's record names.
+    pub file: FileRef,
+    /// Blocks of fingerprints.
+    pub blocks: u64,
+    /// Different fingerprints.
+    pub fingerprints: u64,
+    /// Those of them whose count is below 0.
+    pub tombstones: u64,
+    /// The sum of the counts above 0.
+    pub occurrences: u64,
+}
+
+/// Writes one run. Dropped before [`RunWriter::finish`], it removes its file.
+#[derive(Debug)]
+pub struct RunWriter {
+    kind: RunKind,
+    segment: SegmentWriter,
+    backlog: Entries,
+    /// Whether a repetition of the last fingerprint adds to its count.
+    is_open: bool,
+    is_broken: bool,
+    /// The last fingerprint that was cut.
+    last_cut: Option<u64>,
+    /// Of what was cut: tombstones and occurrences.
+    tombstones: u64,
+    occurrences: u64,
+    /// Scratch: places of repetitions.
+    twins: Vec<u32>,
+    body: Box<[u8; BODY_BYTES]>,
+}
+
+impl RunWriter {
+    /// Begins a run in a new file of the store; if `is_behind`, a thread writes.
+    ///
+    /// # Errors
+    /// `InvalidOption` for more than 64 bits, or none; what [`Files::create`] says.
+    pub fn create(files: &Files, kind: RunKind, is_behind: bool) -> Result<Self> {
+        check_bits(kind.fingerprint_bits)?;
+        Ok(RunWriter {
+            kind,
+            segment: SegmentWriter::create_behind(files, kind.segment_kind(), is_behind)?,
+            backlog: Entries::default(),
+            is_open: false,
+            is_broken: false,
+            last_cut: None,
+            tombstones: 0,
+            occurrences: 0,
+            twins: Vec::new(),
+            body: Box::new([0; BODY_BYTES]),
+        })
+    }
+
+    /// Takes fingerprints in order, each for one occurrence; repetitions add up, also from call to call.
+    ///
+    /// # Errors
+    /// `InvalidOption` where one is below the one before or has too many bits; `Full` or `Io`. The run is then of no use.
+    pub fn push(&mut self, fingerprints: &[u64]) -> Result<()> {
+        for batch in fingerprints.chunks(BATCH) {
+            self.check_usable()?;
+            let pushed = self.push_batch(batch);
+            self.is_broken = pushed.is_err();
+            pushed?;
+        }
+        Ok(())
+    }
+
+    fn push_batch(&mut self, batch: &[u64]) -> Result<()> {
+        let (first, last) = (batch[0], batch[batch.len() - 1]);
+        let before = self.last();
+        let repeats = before == Some(first) && self.is_open;
+        self.check_next(if repeats { None } else { before }, first)?;
+        self.check_max(last)?;
+        if !repeats && batch.is_sorted_by(|one, next| one < next) {
+            // The most frequent case, at the speed of a copy.
+            self.backlog.fingerprints.extend_from_slice(batch);
+            self.is_open = true;
+            return self.cut(false);
+        }
+        if !join_repetitions(&mut self.backlog.fingerprints, batch, repeats, &mut self.twins) {
+            return Err(out_of_order(first, last));
+        }
+        for &twin in &self.twins {
+            match self.backlog.deltas.last_mut() {
+                Some((i, delta)) if *i == twin => *delta = clamp(*delta + 2) - 1,
+                _ => self.backlog.deltas.push((twin, 1)),
+            }
+        }
+        self.is_open = true;
+        self.cut(false)
+    }
+
+    /// Takes fingerprints with their counts, in order, each once; below 0 they are tombstones.
+    ///
+    /// # Errors
+    /// As [`RunWriter::push`]; `InvalidOption` also for a count of 0 or a repeated fingerprint.
+    pub fn push_counted(&mut self, entries: &[(u64, i64)]) -> Result<()> {
+        for batch in entries.chunks(BATCH) {
+            self.check_usable()?;
+            let pushed = self.push_counted_batch(batch);
+            self.is_broken = pushed.is_err();
+            pushed?;
+        }
+        Ok(())
+    }
+
+    fn push_counted_batch(&mut self, batch: &[(u64, i64)]) -> Result<()> {
+        for &(fingerprint, count) in batch {
+            self.check_next(self.last(), fingerprint)?;
+            self.check_max(fingerprint)?;
+            if count == 0 {
+                let why = "a fingerprint without occurrences is not in a run".to_owned();
+                return Err(Error::InvalidOption { name: "a count", value: "0".to_owned(), why });
+            }
+            self.backlog.push(fingerprint, count);
+        }
+        self.is_open = false;
+        self.cut(false)
+    }
+
+    /// Lets `fill` append entries that are above all others.
+    pub(super) fn push_with<R>(&mut self, fill: impl FnOnce(&mut Entries) -> R) -> Result<R> {
+        self.check_usable()?;
+        self.is_open = false;
+        let filled = fill(&mut self.backlog);
+        let cut = self.cut(false);
+        self.is_broken = cut.is_err();
+        cut.map(|()| filled)
+    }
+
+    /// Writes what is left and syncs the file.
+    ///
+    /// # Errors
+    /// `Full` or `Io`.
+    pub fn finish(mut self) -> Result<RunInfo> {
+        self.check_usable()?;
+        self.cut(true)?;
+        let (tombstones, occurrences) = (self.tombstones, self.occurrences);
+        let meta = Meta { fingerprint_bits: self.kind.fingerprint_bits, tombstones, occurrences };
+        let segment = self.segment.finish(&meta.encode())?;
+        let (file, blocks, fingerprints) = (segment.file, segment.blocks, segment.entries);
+        Ok(RunInfo { file, blocks, fingerprints, tombstones, occurrences })
+    }
+
+    /// Cuts blocks off the backlog; all of it if `is_last`.
+    fn cut(&mut self, is_last: bool) -> Result<()> {
+        let end = self.backlog.len();
+        let mut start = 0;
+        let cutter = Cutter::new(self.backlog.all());
+        while start < end {
+            let Some(keys) = cutter.cut(start, end, is_last, &mut self.body[..]) else { break };
+            let part = &self.backlog.fingerprints[start..start + keys];
+            let (first, last) = (self.kind.hash(part[0]), self.kind.hash(part[keys - 1]));
+            self.segment.push_block(first, last, keys as u64, &self.body[..])?;
+            start += keys;
+        }
+        if start > 0 {
+            self.last_cut = Some(self.backlog.fingerprints[start - 1]);
+            self.count_front(start);
+            self.backlog.drop_front(start);
+        }
+        Ok(())
+    }
+
+    fn count_front(&mut self, keys: usize) {
+        self.occurrences = self.occurrences.saturating_add(keys as u64);
+        for (_, delta) in self.backlog.deltas.iter().take_while(|delta| (delta.0 as usize) < keys) {
+            if *delta > 0 {
+                self.occurrences = self.occurrences.saturating_add(*delta as u64);
+            } else {
+                self.occurrences -= 1;
+                self.tombstones += 1;
+            }
+        }
+    }
+
+    fn last(&self) -> Option<u64> {
+        self.backlog.fingerprints.last().copied().or(self.last_cut)
+    }
+
+    fn check_next(&self, before: Option<u64>, fingerprint: u64) -> Result<()> {
+        match before {
+            Some(before) if fingerprint <= before => Err(out_of_order(fingerprint, before)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_max(&self, fingerprint: u64) -> Result<()> {
+        let bits = self.kind.fingerprint_bits;
+        if fingerprint <= fingerprint_max(bits) {
+            return Ok(());
+        }
+        let why = format!("this run's fingerprints have {bits} bits");
+        Err(Error::InvalidOption { name: "a fingerprint", value: format!("{fingerprint:#x}"), why })
+    }
+
+    fn check_usable(&self) -> Result<()> {
+        if !self.is_broken {
+            return Ok(());
+        }
+        let why = "an earlier call failed; drop it and write the run anew".to_owned();
+        Err(Error::InvalidOption { name: "a run's writer", value: "written on".to_owned(), why })
+    }
+}
+
+fn out_of_order(found: u64, before: u64) -> Error {
+    let why = format!("a run's fingerprints ascend, and it or one behind it comes after {before:#x}");
+    Error::InvalidOption { name: "a fingerprint", value: format!("{found:#x}"), why }
+}
+
+/// Appends `sorted`, which is not empty, without its repetitions; the first is one if `repeats`. `twins` gets the index of each one
+/// that was left out. False if they are not in order.
+fn join_repetitions(into: &mut Vec<u64>, sorted: &[u64], repeats: bool, twins: &mut Vec<u32>) -> bool {
+    let start = into.len();
+    into.resize(start + sorted.len(), 0);
+    twins.resize(sorted.len(), 0);
+    // The place of the last one, and the first that is compared with it.
+    let (mut place, mut twin, rest) = if repeats {
+        (start - 1, 0usize, sorted)
+    } else {
+        into[start] = sorted[0];
+        (start, 0, &sorted[1..])
+    };
+    let (mut last, mut ascends) = (sorted[0], true);
+    for &fingerprint in rest {
+        let is_new = fingerprint != last;
+        ascends &= last <= fingerprint;
+        twins[twin] = place as u32;
+        twin = twin.wrapping_add(usize::from(!is_new));
+        place = place.wrapping_add(usize::from(is_new));
+        into[place] = fingerprint;
+        last = fingerprint;
+    }
+    into.truncate(place + 1);
+    twins.truncate(twin);
+    ascends
+}
