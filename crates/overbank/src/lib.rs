@@ -2,12 +2,13 @@
 //!
 //! The rooms stand on each other; each may use only those above it (checked by `cargo xtask tidy`):
 //! [`error`], [`bits`], [`batch`], [`device`], [`store`], [`segment`], [`sketch`],
-//! [`frequency`], [`profile`]. `ARCHITECTURE.md` is the map.
+//! [`frequency`], [`filter`], [`profile`]. `ARCHITECTURE.md` is the map.
 
 pub mod batch;
 pub mod bits;
 pub mod device;
 pub mod error;
+pub mod filter;
 pub mod frequency;
 pub mod profile;
 pub mod segment;

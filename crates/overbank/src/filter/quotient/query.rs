@@ -1,0 +1,69 @@
+//! Looking fingerprints up: one run, read from its end.
+//!
+//! Cost: the block of the quotient; a further block where the run has been shifted out of it.
+
+use super::blocks::Blocks;
+
+/// Keys whose lines are under way at once in a batch.
+pub(super) const WAVE: usize = 32;
+
+/// Where in a run a remainder stands, or would.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Behind the last remainder that is not above the one sought.
+    pub(super) behind: usize,
+    /// Whether the one before is equal.
+    pub(super) found: bool,
+}
+
+impl Blocks {
+    /// Whether the run of `quotient` holds `remainder`.
+    #[inline]
+    pub(super) fn contains(&self, quotient: usize, remainder: u64) -> bool {
+        self.is_occupied(quotient) && {
+            let end = self.run_end(quotient / 64, self.occupied_through(quotient));
+            self.place_from(end, quotient, remainder).found
+        }
+    }
+
+    /// How often the run of `quotient` holds `remainder`.
+    pub(super) fn count(&self, quotient: usize, remainder: u64) -> u64 {
+        if !self.is_occupied(quotient) {
+            return 0;
+        }
+        let end = self.run_end(quotient / 64, self.occupied_through(quotient));
+        let place = self.place_from(end, quotient, remainder);
+        if !place.found {
+            return 0;
+        }
+        let (mut slot, mut count) = (place.behind - 1, 1);
+        while !self.starts_run(slot, quotient) && self.remainder(slot - 1) == remainder {
+            slot -= 1;
+            count += 1;
+        }
+        count
+    }
+
+    /// Looks from `end`, the last slot of the run of `quotient`, down for `remainder`.
+    #[inline(always)]
+    pub(super) fn place_from(&self, end: usize, quotient: usize, remainder: u64) -> Place {
+        let mut slot = end;
+        loop {
+            let held = self.remainder(slot);
+            if held <= remainder {
+                return Place { behind: slot + 1, found: held == remainder };
+            }
+            if self.starts_run(slot, quotient) {
+                return Place { behind: slot, found: false };
+            }
+            slot -= 1;
+        }
+    }
+
+    /// Whether `slot`, in the run of `quotient`, is its first: nothing lies before the quotient, and before a shifted run
+    /// another one ends.
+    #[inline(always)]
+    pub(super) fn starts_run(&self, slot: usize, quotient: usize) -> bool {
+        slot == quotient || self.is_runend(slot - 1)
+    }
+}
