@@ -17,11 +17,9 @@ pub(crate) const fn words_for(bits: u64) -> u64 {
 pub(crate) fn read_bits(words: &[u64], at: u64, width: u32) -> u64 {
     let (word, shift) = ((at / 64) as usize, (at % 64) as u32);
     let low = words.get(word).copied().unwrap_or(0) >> shift;
-    if shift + width <= 64 {
-        return low & low_mask(width);
-    }
-    let high = words.get(word + 1).copied().unwrap_or(0);
-    (low | high << (64 - shift)) & low_mask(width)
+    // Always both words: whether a field straddles is hard to guess. Two shifts, for a shift by 64 is none.
+    let high = words.get(word + 1).copied().unwrap_or(0) << 1 << (63 - shift);
+    (low | high) & low_mask(width)
 }
 
 /// Puts the lowest `width` bits of `value` at bit `at`, which must lie inside `words`.

@@ -20,7 +20,7 @@ pub fn select_in_word(word: u64, rank: u32) -> u32 {
 
 /// The position in `word` of the one that has as many ones below it, itself counted, as `counted` has: pairs the
 /// last one of `counted` with its partner. 64 where `word` has fewer ones, or `counted` none.
-#[inline]
+#[inline(always)]
 pub fn select_as_many(counted: u64, word: u64) -> u32 {
     isa::select_as_many(counted, word)
 }

@@ -17,7 +17,7 @@ pub(super) fn select_in_word(word: u64, rank: u32) -> u32 {
     place
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn select_as_many(counted: u64, word: u64) -> u32 {
     select_in_word(word, counted.count_ones().wrapping_sub(1))
 }

@@ -14,7 +14,7 @@ pub(super) fn select_in_word(word: u64, rank: u32) -> u32 {
     unsafe { deposit(word, rank) }
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn select_as_many(counted: u64, word: u64) -> u32 {
     if !(std::arch::is_x86_feature_detected!("bmi2") && std::arch::is_x86_feature_detected!("popcnt")) {
         return scalar::select_as_many(counted, word);

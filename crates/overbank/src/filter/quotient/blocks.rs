@@ -32,6 +32,8 @@ const FAR: u8 = u8::MAX;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Blocks {
     remainder_bits: u32,
+    /// How many blocks have quotients.
+    main: usize,
     words: Vec<u64>,
     offsets: Vec<u8>,
     far: BTreeMap<usize, usize>,
@@ -41,14 +43,14 @@ impl Blocks {
     /// `blocks` empty blocks.
     pub(super) fn new(blocks: usize, remainder_bits: u32) -> Self {
         let words = vec![0; blocks * (METADATA_WORDS + remainder_bits as usize) + 1];
-        Self { remainder_bits, words, offsets: vec![0; blocks], far: BTreeMap::new() }
+        Self { remainder_bits, main: blocks, words, offsets: vec![0; blocks], far: BTreeMap::new() }
     }
 
     /// Blocks with such words, for a decoder to look through: the offsets are not set.
     pub(super) fn of_words(mut words: Vec<u64>, remainder_bits: u32) -> Self {
         let blocks = words.len() / (METADATA_WORDS + remainder_bits as usize);
         words.push(0);
-        Self { remainder_bits, words, offsets: vec![0; blocks], far: BTreeMap::new() }
+        Self { remainder_bits, main: blocks, words, offsets: vec![0; blocks], far: BTreeMap::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -162,18 +164,19 @@ impl Blocks {
     /// The last slot of the run of the last of `quotients`, which are the block's first occupied ones and not none.
     #[inline(always)]
     pub(super) fn run_end(&self, block: usize, quotients: u64) -> usize {
-        let offset = self.offset(block);
-        if offset < BLOCK_SLOTS {
+        let offset = self.offsets[block];
+        if offset < 64 {
             let place = select_as_many(quotients, self.runends(block) & u64::MAX << offset);
             if place < 64 {
                 return block * BLOCK_SLOTS + place as usize;
             }
         }
-        self.run_end_beyond(block, offset, quotients.count_ones())
+        self.run_end_beyond(block, quotients.count_ones())
     }
 
     /// As [`Blocks::run_end`], in a later block.
-    fn run_end_beyond(&self, block: usize, offset: usize, mut runs: u32) -> usize {
+    fn run_end_beyond(&self, block: usize, mut runs: u32) -> usize {
+        let offset = self.offset(block);
         let mut at = block + offset / BLOCK_SLOTS;
         let mut runends = self.runends(at) & u64::MAX << (offset % BLOCK_SLOTS);
         while runends.count_ones() < runs {
@@ -200,6 +203,18 @@ impl Blocks {
         }
     }
 
+    /// The first slot from `slot` on that is free or begins a run in the slot of its quotient: what lies before it is shifted.
+    pub(super) fn first_unshifted(&self, mut slot: usize) -> usize {
+        while (slot - 1) / BLOCK_SLOTS < self.len() {
+            let end = self.end_through(slot - 1);
+            if end <= slot {
+                break;
+            }
+            slot = end;
+        }
+        slot
+    }
+
     /// The first free slot from `slot` on; maybe in a block that does not exist yet.
     pub(super) fn first_free(&self, mut slot: usize) -> usize {
         while slot / BLOCK_SLOTS < self.len() {
@@ -212,38 +227,26 @@ impl Blocks {
         slot
     }
 
-    /// The first occupied quotient in `range`.
-    pub(super) fn next_occupied(&self, range: std::ops::Range<usize>) -> Option<usize> {
-        let mut from = range.start;
-        while from < range.end && from / BLOCK_SLOTS < self.len() {
-            let rest = self.occupieds(from / BLOCK_SLOTS) >> (from % BLOCK_SLOTS);
-            if rest != 0 {
-                return Some(from + rest.trailing_zeros() as usize).filter(|&next| next < range.end);
-            }
-            from = (from / BLOCK_SLOTS + 1) * BLOCK_SLOTS;
-        }
-        None
-    }
-
     /// Makes block `block` exist.
     pub(super) fn reach(&mut self, block: usize) {
         if block < self.len() {
             return;
         }
-        let words = (block + 1) * self.stride() + 1;
-        let spare = self.stride() * (self.len() / 64);
-        // Exactly, for a vector's own growth would double the filter; a share more, so that a long spill is not copied often.
-        if words > self.words.capacity() {
-            self.words.reserve_exact(words + spare - self.words.len());
+        if block >= self.offsets.capacity() {
+            // Exactly, for a vector's own growth would double the filter; half the spill more, so that a long one is not
+            // copied often.
+            let more = block + 1 - self.len() + (block - self.main) / 2;
+            self.words.reserve_exact(more * self.stride());
+            self.offsets.reserve_exact(more);
         }
-        self.words.resize(words, 0);
+        self.words.resize((block + 1) * self.stride() + 1, 0);
         self.offsets.resize(block + 1, 0);
     }
 
-    /// Removes empty spill blocks: those from `blocks` on.
-    pub(super) fn trim(&mut self, blocks: usize) {
+    /// Removes empty spill blocks.
+    pub(super) fn trim(&mut self) {
         let mut len = self.len();
-        while len > blocks && self.offset(len - 1) == 0 {
+        while len > self.main && self.offset(len - 1) == 0 {
             len -= 1;
         }
         let words = len * self.stride();
@@ -258,16 +261,21 @@ impl Blocks {
         self.words[block * stride..][..stride].fill(0);
     }
 
-    /// Writes the first free slot: in the run that ends before it, or as a new run.
+    /// Sets the remainder of a slot that holds zero.
     #[inline(always)]
-    pub(super) fn append(&mut self, quotient: usize, slot: usize, remainder: u64, continues: bool) {
-        if continues {
-            self.mark_runend(slot - 1, false);
-        } else {
-            self.mark_occupied(quotient, true);
-        }
-        self.mark_runend(slot, true);
-        self.set_remainder(slot, remainder);
+    pub(super) fn fill(&mut self, slot: usize, remainder: u64) {
+        let (start, width) = (slot / 64 * self.stride() + METADATA_WORDS, self.remainder_bits as usize);
+        let (word, shift) = (start + slot % 64 * width / 64, slot % 64 * width % 64);
+        // Both words without asking whether the slot straddles them; behind the last slot there is a spare one.
+        self.words[word] |= remainder << shift;
+        self.words[word + 1] |= remainder >> 1 >> (63 - shift);
+    }
+
+    /// The runends and the words of the remainders of a block.
+    #[inline(always)]
+    pub(super) fn run_of_slots(&self, block: usize) -> (u64, &[u64]) {
+        let start = block * self.stride();
+        (self.words[start + 1], &self.words[start + METADATA_WORDS..])
     }
 
     /// Puts a remainder into `slot` and moves what is in `slot..hole` up by one; `hole` is free.

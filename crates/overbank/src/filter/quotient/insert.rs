@@ -12,6 +12,7 @@ use super::blocks::{BLOCK_SLOTS, Blocks};
 impl Blocks {
     /// Puts a remainder into the run of `quotient`.
     pub(super) fn insert(&mut self, quotient: usize, remainder: u64) {
+        self.prefetch(quotient);
         let end = self.end_through(quotient);
         if end <= quotient {
             self.set_remainder(quotient, remainder);
@@ -48,7 +49,7 @@ impl Blocks {
         }
         let slot = place.behind - 1;
         let (first, last) = (self.starts_run(slot, quotient), slot == end);
-        let hole = self.last_of_shifted(quotient, end);
+        let hole = self.first_unshifted(end + 1) - 1;
         self.shift_out(slot, hole);
         if first && last {
             self.mark_occupied(quotient, false);
@@ -59,16 +60,5 @@ impl Blocks {
             self.set_offset(block, self.offset(block) - 1);
         }
         true
-    }
-
-    /// The last slot behind the run of `quotient`, which ends at `end`, that would move up if a slot before became free:
-    /// the end of the last run that is shifted.
-    fn last_of_shifted(&self, mut quotient: usize, mut end: usize) -> usize {
-        // A run begins at its quotient unless the one before it ends there or later.
-        while let Some(next) = self.next_occupied(quotient + 1..end + 1) {
-            end = self.run_end(next / BLOCK_SLOTS, self.occupied_through(next));
-            quotient = next;
-        }
-        end
     }
 }

@@ -16,9 +16,9 @@
 //!
 //! | cost of                      | CPU                                        | memory                              |
 //! |------------------------------|--------------------------------------------|-------------------------------------|
-//! | `contains`, `count`          | one or two adjacent lines, one of offsets  | –                                   |
+//! | `contains`, `count`          | two lines of one block, a byte of offsets  | –                                   |
 //! | `insert`, `remove`           | the same, and shifting O(1 / (1 - load)^2) | –                                   |
-//! | `insert_many`, `merge`       | a sort, and one pass over the blocks touched | 16 B a key of the batch             |
+//! | `insert_many`, `merge`       | a sort, and one pass over what changes     | 16 B a key of the batch             |
 //! | `double`, `halve`, a growth  | one pass                                   | a second filter, until it is done   |
 //! | the filter                   | –                                          | `(r + 2.125) / load` bits a key     |
 //!
@@ -55,7 +55,8 @@ use shape::Shape;
 use sweep::Sweep;
 
 /// A batch with at least one key for so many slots is merged in one pass; a smaller one goes in key by key, in hash order.
-const SLOTS_A_SWEPT_KEY: usize = 16;
+/// Measured while 3.8 M keys filled 2^22 slots: swept by quarters 42 ns a key, key by key by eighths and less 45 ns.
+const SLOTS_A_SWEPT_KEY: usize = 4;
 
 /// Has a key been seen? *No* is certain; *yes* is wrong at [`QuotientFilter::false_positive_rate`].
 ///
@@ -203,7 +204,8 @@ impl QuotientFilter {
     /// Takes a batch in: all of it, or nothing.
     ///
     /// # Cost
-    /// The keys are sorted, in 16 bytes each; then one pass over the blocks that change.
+    /// The keys are sorted, in 16 bytes each. A batch of at least a fourth of the slots then goes in by one pass over the blocks
+    /// that change, in place; a smaller one key by key, neighbours after each other.
     ///
     /// # Errors
     /// [`Error::CapacityExceeded`]; then nothing changed.
@@ -253,7 +255,7 @@ impl QuotientFilter {
         let removed = self.blocks.remove(quotient, remainder);
         if removed {
             self.len -= 1;
-            self.blocks.trim(self.shape.slots() / BLOCK_SLOTS);
+            self.blocks.trim();
         }
         removed
     }

@@ -18,7 +18,11 @@
 
 use super::blocks::{BLOCK_SLOTS, Blocks};
 use super::shape::Shape;
+use crate::bits::word::read_bits;
 use std::collections::VecDeque;
+
+/// No quotient.
+const NONE: usize = usize::MAX;
 
 /// A pass under way.
 pub(super) struct Sweep<'b> {
@@ -30,7 +34,7 @@ pub(super) struct Sweep<'b> {
     read_end: usize,
     /// Behind the last slot that was written.
     end: usize,
-    /// The quotient of the last slot that was written.
+    /// The quotient of the last slot that was written, whose run may go on, or [`NONE`].
     last: usize,
     /// Blocks below have their offset.
     settled: usize,
@@ -38,8 +42,16 @@ pub(super) struct Sweep<'b> {
 
 impl<'b> Sweep<'b> {
     pub(super) fn new(shape: Shape, blocks: &'b mut Blocks) -> Self {
-        let (waiting, none) = (VecDeque::new(), usize::MAX);
-        Self { shape, blocks, waiting, opened: 0, read_end: 0, end: 0, last: none, settled: 0 }
+        Self {
+            shape,
+            blocks,
+            waiting: VecDeque::new(),
+            opened: 0,
+            read_end: 0,
+            end: 0,
+            last: NONE,
+            settled: 0,
+        }
     }
 
     /// Merges fingerprints in ascending order with those in the blocks.
@@ -66,6 +78,7 @@ impl<'b> Sweep<'b> {
         while let Some(waiting) = self.waiting.pop_front() {
             self.push(waiting);
         }
+        self.end_run();
         self.settle(self.opened);
     }
 
@@ -76,7 +89,9 @@ impl<'b> Sweep<'b> {
         }
         let first = (self.opened + 1..=to).rev().find(|&block| self.blocks.offset(block) == 0);
         if let Some(first) = first {
+            self.end_run();
             self.settle(self.opened);
+            self.last = NONE;
             (self.opened, self.settled) = (first, first);
             (self.read_end, self.end) = (first * BLOCK_SLOTS, first * BLOCK_SLOTS);
         }
@@ -107,9 +122,21 @@ impl<'b> Sweep<'b> {
         if quotient / BLOCK_SLOTS >= self.settled {
             self.settle(quotient / BLOCK_SLOTS + 1);
         }
-        self.blocks.append(quotient, slot, remainder, quotient == self.last);
-        self.last = quotient;
+        if quotient != self.last {
+            self.end_run();
+            self.blocks.mark_occupied(quotient, true);
+            self.last = quotient;
+        }
+        self.blocks.fill(slot, remainder);
         self.end = slot + 1;
+    }
+
+    /// Marks the last slot that was written as the last of its run.
+    #[inline(always)]
+    fn end_run(&mut self) {
+        if self.last != NONE {
+            self.blocks.mark_runend(self.end - 1, true);
+        }
     }
 
     /// Sets the offsets of blocks below `below`: no more fingerprint of earlier blocks will come.
@@ -130,19 +157,25 @@ pub(super) fn decode(
     end: &mut usize,
     mut take: impl FnMut(u64),
 ) -> bool {
-    let slots = blocks.len() * BLOCK_SLOTS;
-    let mut occupieds = blocks.occupieds(block);
+    let (mut occupieds, width) = (blocks.occupieds(block), shape.remainder_bits);
+    let mut here = block;
+    let (mut runends, mut remainders) = blocks.run_of_slots(here);
     while occupieds != 0 {
         let quotient = block * BLOCK_SLOTS + occupieds.trailing_zeros() as usize;
         occupieds &= occupieds - 1;
         let mut slot = quotient.max(*end);
         loop {
-            if slot >= slots {
-                return false;
+            let (at, place) = (slot / BLOCK_SLOTS, slot % BLOCK_SLOTS);
+            if at != here {
+                if at >= blocks.len() {
+                    return false;
+                }
+                here = at;
+                (runends, remainders) = blocks.run_of_slots(here);
             }
-            take(shape.join(quotient, blocks.remainder(slot)));
+            take(shape.join(quotient, read_bits(remainders, place as u64 * u64::from(width), width)));
             slot += 1;
-            if blocks.is_runend(slot - 1) {
+            if runends >> place & 1 == 1 {
                 break;
             }
         }
