@@ -4,6 +4,7 @@ use crate::Bench;
 
 mod bits;
 mod device;
+mod filter;
 mod frequency;
 mod hash;
 mod ingest;
@@ -19,6 +20,7 @@ pub const ALL: &[&Bench] = &[
     &sort::BENCH,
     &bits::BENCH,
     &sketch::BENCH,
+    &filter::BENCH,
     &device::BENCH,
     &frequency::BENCH,
     &ingest::BENCH,
