@@ -164,14 +164,19 @@ impl Blocks {
     /// The last slot of the run of the last of `quotients`, which are the block's first occupied ones and not none.
     #[inline(always)]
     pub(super) fn run_end(&self, block: usize, quotients: u64) -> usize {
-        let offset = self.offsets[block];
-        if offset < 64 {
-            let place = select_as_many(quotients, self.runends(block) & u64::MAX << offset);
-            if place < 64 {
-                return block * BLOCK_SLOTS + place as usize;
-            }
+        match self.run_end_within(block, quotients, self.runends(block)) {
+            64 => self.run_end_beyond(block, quotients.count_ones()),
+            place => block * BLOCK_SLOTS + place as usize,
         }
-        self.run_end_beyond(block, quotients.count_ones())
+    }
+
+    /// As [`Blocks::run_end`], as a place in the block, of which `runends` are the runends; 64 for a later block.
+    #[inline(always)]
+    pub(super) fn run_end_within(&self, block: usize, quotients: u64, runends: u64) -> u32 {
+        match self.offsets[block] {
+            offset if offset < 64 => select_as_many(quotients, runends & u64::MAX << offset),
+            _ => 64,
+        }
     }
 
     /// As [`Blocks::run_end`], in a later block.
@@ -271,11 +276,16 @@ impl Blocks {
         self.words[word + 1] |= remainder >> 1 >> (63 - shift);
     }
 
-    /// The runends and the words of the remainders of a block.
     #[inline(always)]
-    pub(super) fn run_of_slots(&self, block: usize) -> (u64, &[u64]) {
-        let start = block * self.stride();
-        (self.words[start + 1], &self.words[start + METADATA_WORDS..])
+    pub(super) fn view(&self, block: usize) -> View<'_> {
+        let words = &self.words[block * self.stride()..];
+        View { occupieds: words[0], runends: words[1], remainders: &words[METADATA_WORDS..] }
+    }
+
+    /// The remainder in a slot of a block.
+    #[inline(always)]
+    pub(super) fn remainder_of(&self, view: &View<'_>, place: u32) -> u64 {
+        read_bits(view.remainders, u64::from(place * self.remainder_bits), self.remainder_bits)
     }
 
     /// Puts a remainder into `slot` and moves what is in `slot..hole` up by one; `hole` is free.
@@ -337,6 +347,14 @@ impl Blocks {
             words[at] = words[at] & !mask | (words[at] >> width | above) & mask;
         }
     }
+}
+
+/// A block to read.
+#[derive(Clone, Copy)]
+pub(super) struct View<'b> {
+    pub(super) occupieds: u64,
+    pub(super) runends: u64,
+    remainders: &'b [u64],
 }
 
 #[inline(always)]

@@ -3,6 +3,7 @@
 //! Cost: the block of the quotient; a further block where the run has been shifted out of it.
 
 use super::blocks::Blocks;
+use crate::bits::word::low_mask;
 
 /// Keys whose lines are under way at once in a batch.
 pub(super) const WAVE: usize = 32;
@@ -23,9 +24,34 @@ impl Blocks {
     /// have 1.5 slots on average.
     #[inline]
     pub(super) fn contains(&self, quotient: usize, remainder: u64) -> bool {
-        if !self.is_occupied(quotient) {
+        let (block, place) = (quotient / 64, quotient % 64);
+        let view = self.view(block);
+        if view.occupieds >> place & 1 == 0 {
             return false;
         }
+        let end = self.run_end_within(block, view.occupieds & u64::MAX >> (63 - place), view.runends);
+        if end >= 64 {
+            return self.contains_beyond(quotient, remainder);
+        }
+        // Behind the run that ends before, and not before the quotient.
+        let before = 64 - (view.runends & low_mask(end)).leading_zeros();
+        let start = before.max(place as u32);
+        // Compared before it is asked for more, so that a key which is there meets one guess, not two.
+        let mut slot = end;
+        loop {
+            if self.remainder_of(&view, slot) == remainder {
+                return true;
+            }
+            if slot == start {
+                return false;
+            }
+            slot -= 1;
+        }
+    }
+
+    /// As [`Blocks::contains`], for an occupied quotient whose run ends in another block.
+    #[inline(never)]
+    fn contains_beyond(&self, quotient: usize, remainder: u64) -> bool {
         let mut slot = self.run_end(quotient / 64, self.occupied_through(quotient));
         loop {
             if self.remainder(slot) == remainder {

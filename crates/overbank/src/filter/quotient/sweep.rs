@@ -18,7 +18,6 @@
 
 use super::blocks::{BLOCK_SLOTS, Blocks};
 use super::shape::Shape;
-use crate::bits::word::read_bits;
 use std::collections::VecDeque;
 
 /// No quotient.
@@ -157,9 +156,8 @@ pub(super) fn decode(
     end: &mut usize,
     mut take: impl FnMut(u64),
 ) -> bool {
-    let (mut occupieds, width) = (blocks.occupieds(block), shape.remainder_bits);
-    let mut here = block;
-    let (mut runends, mut remainders) = blocks.run_of_slots(here);
+    let (mut here, mut view) = (block, blocks.view(block));
+    let mut occupieds = view.occupieds;
     while occupieds != 0 {
         let quotient = block * BLOCK_SLOTS + occupieds.trailing_zeros() as usize;
         occupieds &= occupieds - 1;
@@ -170,12 +168,11 @@ pub(super) fn decode(
                 if at >= blocks.len() {
                     return false;
                 }
-                here = at;
-                (runends, remainders) = blocks.run_of_slots(here);
+                (here, view) = (at, blocks.view(at));
             }
-            take(shape.join(quotient, read_bits(remainders, place as u64 * u64::from(width), width)));
+            take(shape.join(quotient, blocks.remainder_of(&view, place as u32)));
             slot += 1;
-            if runends >> place & 1 == 1 {
+            if view.runends >> place & 1 == 1 {
                 break;
             }
         }
