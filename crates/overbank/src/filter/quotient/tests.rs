@@ -275,6 +275,7 @@ proptest! {
         }
         if let Ok(found) = QuotientFilter::from_bytes(&bytes) {
             prop_assert_eq!(found.to_bytes(), bytes);
+            prop_assert!(found.iter().is_sorted());
             prop_assert_eq!(found.iter().len() as u64, found.len());
             prop_assert_eq!(&found, &laid_out_anew(&found));
         }
@@ -419,6 +420,35 @@ fn the_rate_of_false_positives_is_that_of_theory() {
         );
         assert!(filter.false_positive_rate() <= 0.5f64.powi(remainder_bits as i32), "the paper's bound");
     }
+}
+
+/// Few keys in a crowded filter: the sweep jumps, and must not land where a run of earlier blocks still reaches.
+#[test]
+fn a_sweep_that_jumps_does_what_inserts_do() {
+    let mut swept = QuotientFilter::new(12, 9, hash_id()).unwrap();
+    swept.insert_many(&hashes(0, swept.capacity() - 200)).unwrap();
+    let mut inserted = swept.clone();
+    for round in 0..40 {
+        let few = hashes(1 << 20 | round * 5, 5);
+        let mut sorted: Vec<u64> = few.iter().map(|&hash| swept.shape.fingerprint(hash)).collect();
+        sorted.sort_unstable();
+        Sweep::new(swept.shape, &mut swept.blocks).merge(sorted);
+        swept.len += 5;
+        few.iter().for_each(|&hash| inserted.insert(hash).unwrap());
+        assert!(swept == inserted, "round {round}");
+    }
+}
+
+#[test]
+fn a_run_out_of_order_is_refused() {
+    let mut filter = QuotientFilter::new(6, 8, hash_id()).unwrap();
+    filter.insert_many(&[1u64, 2].map(|remainder| KeyHash::new(remainder << 50, 0))).unwrap();
+    let bytes = filter.to_bytes();
+    // The first two slots: remainders follow 32 bytes of fields and two words.
+    assert_eq!(bytes[40 + 48..][..2], [1, 2]);
+    let equal = forge(&bytes, 48, 2);
+    assert!(QuotientFilter::from_bytes(&equal).is_ok());
+    assert!(QuotientFilter::from_bytes(&forge(&equal, 49, 1)).is_err());
 }
 
 #[test]
