@@ -4,6 +4,7 @@ use crate::Bench;
 
 mod bits;
 mod device;
+mod filter;
 mod filter_runs;
 mod frequency;
 mod hash;
@@ -20,6 +21,7 @@ pub const ALL: &[&Bench] = &[
     &sort::BENCH,
     &bits::BENCH,
     &sketch::BENCH,
+    &filter::BENCH,
     &device::BENCH,
     &filter_runs::BENCH,
     &frequency::BENCH,

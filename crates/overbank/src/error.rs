@@ -117,6 +117,21 @@ pub enum Error {
         found: String,
     },
 
+    /// A structure of fixed capacity holds all that it may.
+    #[error("{what} holds {held} keys of at most {capacity}, and {wanted} more do not fit; {remedy}")]
+    CapacityExceeded {
+        /// The structure.
+        what: &'static str,
+        /// How many it holds.
+        held: u64,
+        /// How many should go in.
+        wanted: u64,
+        /// How many it takes.
+        capacity: u64,
+        /// What to do.
+        remedy: &'static str,
+    },
+
     /// The memory budget does not hold what was asked for.
     #[error(
         "{what} needs at least {wanted_bytes} bytes but only {available_bytes} of the memory budget of {budget_bytes} are free; raise the budget or ask for less"

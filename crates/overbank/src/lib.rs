@@ -2,7 +2,7 @@
 //!
 //! The rooms stand on each other; each may use only those above it (checked by `cargo xtask tidy`):
 //! [`error`], [`bits`], [`batch`], [`device`], [`store`], [`segment`], [`sketch`],
-//! [`filter`], [`frequency`], [`profile`]. `ARCHITECTURE.md` is the map.
+//! [`frequency`], [`filter`], [`profile`]. `ARCHITECTURE.md` is the map.
 
 pub mod batch;
 pub mod bits;

@@ -13,6 +13,7 @@ pub mod ingest;
 pub mod memory_device;
 pub mod planted;
 pub mod profile_state;
+pub mod quotient_filter;
 pub mod radix_sort;
 pub mod sealed_block;
 pub mod space_saving;
@@ -30,13 +31,19 @@ pub const ALL: &[&Target] = &[
     &ingest::TARGET,
     &memory_device::TARGET,
     &profile_state::TARGET,
+    &quotient_filter::TARGET,
     &radix_sort::TARGET,
     &sealed_block::TARGET,
     &space_saving::TARGET,
     &store_image::TARGET,
 ];
 
-/// The decoders of sketches.
+/// The decoders of summaries under the sketches' header.
 #[cfg(test)]
-pub(crate) const SKETCHES: &[&Target] =
-    &[&count_min::TARGET, &ddsketch::TARGET, &hyperloglog::TARGET, &space_saving::TARGET];
+pub(crate) const SKETCHES: &[&Target] = &[
+    &count_min::TARGET,
+    &ddsketch::TARGET,
+    &hyperloglog::TARGET,
+    &quotient_filter::TARGET,
+    &space_saving::TARGET,
+];

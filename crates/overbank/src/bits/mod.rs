@@ -11,7 +11,7 @@
 //! 1. Byte forms are little-endian, fields least significant bit first, padding zero and verified.
 //! 2. A decoder compares the length it expects with the length it has before it allocates, and answers bytes
 //!    that no encoder wrote with `Corrupt`. It never panics on them.
-//! 3. Unsafe code stands only in the files per instruction set (`select/`, `stream/`), each with a scalar
+//! 3. Unsafe code stands only in the files per instruction set (`select/`, `stream/`, `prefetch/`), each with a scalar
 //!    twin of the same shape.
 
 mod bit_stream;
@@ -19,12 +19,13 @@ mod blocks;
 mod elias_fano;
 pub(crate) mod fields;
 mod packed;
+pub(crate) mod prefetch;
 mod select;
 pub(crate) mod stream;
-mod word;
+pub(crate) mod word;
 
 pub use bit_stream::{BitReader, BitWriter};
 pub use blocks::{BLOCK_VALUES, decode_block, decode_deltas, encode_block, encode_deltas};
 pub use elias_fano::{EliasFano, EliasFanoBuilder};
 pub use packed::PackedArray;
-pub use select::select_in_word;
+pub use select::{select_as_many, select_in_word};

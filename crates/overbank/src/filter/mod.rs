@@ -1,5 +1,15 @@
-//! Have I seen this key? Fingerprints in little space, in RAM and on flash.
+//! Membership: have I seen this key? Fingerprints in little space; "no" is certain, "yes" errs at a rate that is known.
 //!
-//! [`run`]: the levels on flash, immutable sorted files of packed fingerprints that answer with one block read.
+//! ```text
+//!   KeyHash.high()   │ quotient, q bits │ remainder, r bits │ not stored │      a fingerprint is the top p = q + r bits
+//! ```
+//!
+//! Quotient order is hash order, so filters merge as sorted arrays do, and their sizes double and halve by moving the border.
+//!
+//! [`quotient`]: a filter in RAM. [`run`]: the levels on flash, immutable sorted files of packed fingerprints that answer with
+//! one block read.
 
+pub mod quotient;
 pub mod run;
+
+pub use quotient::QuotientFilter;

@@ -14,8 +14,8 @@
 
 pub mod count_min;
 pub mod ddsketch;
-mod format;
-mod hash_id;
+pub(crate) mod format;
+pub(crate) mod hash_id;
 pub mod hyperloglog;
 pub mod space_saving;
 mod stream;

@@ -1,7 +1,7 @@
 //! Where the `rank`-th one of a 64-bit word stands.
 //!
-//! One file per instruction set, of the same shape: `select_in_word`. BMI2 deposits a single bit at the place
-//! (one `pdep`, one count of trailing zeros); the scalar twin halves the word six times.
+//! One file per instruction set, of the same shape: `select_in_word`, `select_as_many`. BMI2 deposits a single
+//! bit at the place (one `pdep`, one count of trailing zeros); the scalar twin halves the word six times.
 
 mod scalar;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -16,6 +16,13 @@ use x86_64 as isa;
 #[inline]
 pub fn select_in_word(word: u64, rank: u32) -> u32 {
     isa::select_in_word(word, rank)
+}
+
+/// The position in `word` of the one that has as many ones below it, itself counted, as `counted` has: pairs the
+/// last one of `counted` with its partner. 64 where `word` has fewer ones, or `counted` none.
+#[inline(always)]
+pub fn select_as_many(counted: u64, word: u64) -> u32 {
+    isa::select_as_many(counted, word)
 }
 
 #[cfg(test)]
@@ -33,6 +40,10 @@ mod tests {
             for word in [word, word & mask, word | mask, 0, u64::MAX, 1 << (rank % 64)] {
                 prop_assert_eq!(scalar::select_in_word(word, rank), by_counting(word, rank));
                 prop_assert_eq!(select_in_word(word, rank), by_counting(word, rank));
+                let counted = mask >> (rank % 64);
+                let partner = counted.count_ones().checked_sub(1).map_or(64, |rank| by_counting(word, rank));
+                prop_assert_eq!(scalar::select_as_many(counted, word), partner);
+                prop_assert_eq!(select_as_many(counted, word), partner);
             }
         }
     }

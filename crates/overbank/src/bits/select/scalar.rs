@@ -16,3 +16,8 @@ pub(super) fn select_in_word(word: u64, rank: u32) -> u32 {
     }
     place
 }
+
+#[inline(always)]
+pub(super) fn select_as_many(counted: u64, word: u64) -> u32 {
+    select_in_word(word, counted.count_ones().wrapping_sub(1))
+}

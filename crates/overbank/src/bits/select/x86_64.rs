@@ -14,6 +14,21 @@ pub(super) fn select_in_word(word: u64, rank: u32) -> u32 {
     unsafe { deposit(word, rank) }
 }
 
+#[inline(always)]
+pub(super) fn select_as_many(counted: u64, word: u64) -> u32 {
+    if !(std::arch::is_x86_feature_detected!("bmi2") && std::arch::is_x86_feature_detected!("popcnt")) {
+        return scalar::select_as_many(counted, word);
+    }
+    // SAFETY: BMI2 and POPCNT were just found.
+    unsafe { count_and_deposit(counted, word) }
+}
+
+#[target_feature(enable = "bmi2,popcnt")]
+fn count_and_deposit(counted: u64, word: u64) -> u32 {
+    let Some(rank) = counted.count_ones().checked_sub(1) else { return 64 };
+    std::arch::x86_64::_pdep_u64(1 << rank, word).trailing_zeros()
+}
+
 #[target_feature(enable = "bmi2")]
 fn deposit(word: u64, rank: u32) -> u32 {
     std::arch::x86_64::_pdep_u64(1 << rank, word).trailing_zeros()
