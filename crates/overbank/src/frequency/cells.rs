@@ -20,28 +20,10 @@
 
 use super::place::Shape;
 use crate::sketch::count_min::Cell;
-use crate::sketch::count_min::layout::BLOCK_BODY_BYTES;
 use crate::sketch::count_min::small::Word;
 use std::marker::PhantomData;
 
 const WORD_BYTES: usize = size_of::<u64>();
-
-/// The cells that one unit of a row has, and its bytes; `None` for cells that there are not.
-pub(super) fn unit(cell_bits: u32) -> Option<(usize, usize)> {
-    match cell_bits {
-        4 => Some((16, WORD_BYTES + 2)),
-        8 => Some((8, WORD_BYTES + 1)),
-        32 => Some((1, 4)),
-        64 => Some((1, 8)),
-        _ => None,
-    }
-}
-
-/// The columns of a page of `depth` rows that fills a block.
-pub(super) fn columns_of_a_block(cell_bits: u32, depth: u32) -> Option<u32> {
-    let (cells, bytes) = unit(cell_bits)?;
-    Some((BLOCK_BODY_BYTES / bytes / depth.max(1) as usize * cells) as u32)
-}
 
 /// The cells of one block.
 pub(super) trait Cells: Copy {
@@ -254,7 +236,7 @@ mod tests {
 
     /// Every cell of a full page: none is another's, none is left out, and none lies in the trailer.
     fn every_cell<A: Cells>(cell_bits: u32, depth: u32) {
-        let columns = columns_of_a_block(cell_bits, depth).unwrap();
+        let columns = crate::frequency::place::columns_of_a_block(cell_bits, depth).unwrap();
         let shape = Shape::new(Layout::with_shape(1, columns, depth).unwrap(), cell_bits, 4, 1).unwrap();
         let (page, cells) = (A::of(shape), shape.layout.page_cells());
         let count = |cell: usize| 2 + (cell as u64 * 7 + cell as u64 / 13) % 6;

@@ -12,6 +12,7 @@
 use super::log::Log;
 use super::page::{Updates, Weighted};
 use super::place::Shape;
+use super::writer::Writer;
 use crate::Result;
 use crate::device::{AlignedBuf, BLOCK_BYTES, FileRead, ReadRequest};
 use crate::store::Files;
@@ -155,6 +156,39 @@ pub(super) fn prefetch(files: &Files, cursors: &mut [Cursor<'_>], end: u64) -> R
     })?;
     for (at, end) in ends {
         cursors[at].held.end = end;
+    }
+    Ok(())
+}
+
+/// Pushes what the groups do not hold yet of `logs`, `applied(group)` being the sequence up to which one does.
+///
+/// RAM: all their updates twice, if one group has them all; and a cursor each.
+pub(super) fn merge(
+    writer: &mut Writer<'_>,
+    shape: Shape,
+    logs: &[Log],
+    applied: impl Fn(usize) -> u64,
+) -> Result<()> {
+    let mut cursors: Vec<Cursor<'_>> =
+        logs.iter().map(|log| Cursor::new(log, shape, 0..shape.layout.pages(), 1)).collect();
+    let (mut units, mut weighted) = (Vec::new(), Vec::new());
+    for group in 0..shape.groups() {
+        let end = shape.pages_of(group).end;
+        for cursor in &mut cursors {
+            let is_news = applied(group) < cursor.log.sequence;
+            cursor.take_below(end, &mut |updates| {
+                if is_news {
+                    units.extend_from_slice(updates.units);
+                    weighted.extend_from_slice(updates.weighted);
+                }
+            })?;
+        }
+        units.sort_unstable();
+        // Stable: what was added to a key comes before what was taken off it.
+        weighted.sort_by_key(|&[entry, _]| entry);
+        writer.push_all(Updates { units: &units, weighted: &weighted })?;
+        units.clear();
+        weighted.clear();
     }
     Ok(())
 }

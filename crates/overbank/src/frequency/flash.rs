@@ -11,8 +11,7 @@
 //!    it. A log is applied to a group only if the group's sequence is below the log's.
 //! 3. A group without an extent is all zeros and is not read.
 
-use super::format::{NO_EXTENT, Slot};
-use super::log::require;
+use super::format::{NO_EXTENT, Slot, require};
 use super::place::Shape;
 use crate::device::block::{self, BlockOwner, Seal};
 use crate::device::{BLOCK_BYTES, DeviceFile, ReadRequest};

@@ -24,12 +24,12 @@
 //! All numbers are little-endian. A change to any byte bumps [`VERSION`].
 
 use super::page::Weighted;
-use super::pass::LANES_MAX;
-use super::place::Shape;
+use super::place::{RECORDS_HEADER_BYTES, Shape};
+use crate::device::BLOCK_BYTES;
 use crate::device::block::BODY_BYTES;
 use crate::sketch::count_min::Layout;
 use crate::{Error, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The version of everything in this file.
 pub(super) const VERSION: u16 = 2;
@@ -40,9 +40,11 @@ pub(super) const NO_EXTENT: u32 = u32::MAX;
 /// Fences in one block.
 pub(super) const BLOCK_FENCES: usize = BODY_BYTES / size_of::<u32>();
 
+/// The most lanes of a pass, each of which may have one extent more in hand than the groups need. More find no more work side by
+/// side on any machine that we know of.
+pub(super) const LANES_MAX: usize = 64;
+
 const MAGIC: u32 = u32::from_le_bytes(*b"OBfq");
-/// What a block of records has before the records.
-pub(super) const RECORDS_HEADER_BYTES: usize = 8;
 const WEIGHT_BYTES: usize = size_of::<i64>();
 const SLOT_BYTES: usize = size_of::<u32>() + size_of::<u64>();
 const SATURATED: u32 = 1;
@@ -335,4 +337,18 @@ impl Words<'_> {
             found: found.to_string(),
         }
     }
+}
+
+/// `Corrupt` at a block, unless what was found is what was expected.
+pub(super) fn require(path: &Path, number: u64, what: &'static str, expected: u64, found: u64) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::Corrupt {
+        path: path.to_path_buf(),
+        at: number * BLOCK_BYTES as u64,
+        what,
+        expected: expected.to_string(),
+        found: found.to_string(),
+    })
 }

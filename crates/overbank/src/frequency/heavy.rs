@@ -6,7 +6,7 @@
 //! "Efficient computation of frequent and top-k elements" (ICDT 2005).
 
 use super::Frequency;
-use super::options::invalid;
+use super::place::invalid;
 use crate::sketch::SpaceSaving;
 use crate::sketch::space_saving::HeavyKey;
 use crate::{Error, Result};

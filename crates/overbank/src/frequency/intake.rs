@@ -257,7 +257,7 @@ impl Held<'_> {
     /// Makes one log of all, `applied(group)` being the sequence up to which a group needs none of them.
     pub(super) fn merge_logs(&mut self, shape: Shape, applied: impl Fn(usize) -> u64) -> Result<()> {
         let (logs, intake) = (&self.logs, self.intake);
-        let merged = intake.new_log(shape, |writer| super::log::merge(writer, shape, logs, applied))?;
+        let merged = intake.new_log(shape, |writer| super::cursor::merge(writer, shape, logs, applied))?;
         self.discard_logs();
         self.logs.extend(merged);
         self.intake.log_count.store(self.logs.len(), Ordering::Relaxed);

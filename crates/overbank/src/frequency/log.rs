@@ -18,16 +18,15 @@
 //! | cursor | a copy of each record | the log, once | 0 | 32 KiB |
 //! | a page's records | one block's decoding | 1, seldom 2 | 0 | 4 bytes a block |
 
-use super::cursor::Cursor;
-use super::format::{BLOCK_FENCES, FENCES_TAG, RECORDS_TAG, decode_records};
-use super::page::{Updates, Weighted};
+use super::format::{BLOCK_FENCES, FENCES_TAG, RECORDS_TAG, decode_records, require};
+use super::page::Weighted;
 use super::place::Shape;
 use super::writer::{self, Writer, Written};
 use crate::device::block::{self, BODY_BYTES, BlockOwner};
 use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile};
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// One flush of the buffer on flash.
@@ -139,50 +138,4 @@ impl Log {
         require(&self.path, number, "block tag", tag.into(), found.tag.into())?;
         require(&self.path, number, "block sequence", self.sequence, found.sequence)
     }
-}
-
-pub(super) fn require(path: &Path, number: u64, what: &'static str, expected: u64, found: u64) -> Result<()> {
-    if expected == found {
-        return Ok(());
-    }
-    Err(Error::Corrupt {
-        path: path.to_path_buf(),
-        at: number * BLOCK_BYTES as u64,
-        what,
-        expected: expected.to_string(),
-        found: found.to_string(),
-    })
-}
-
-/// Pushes what the groups do not hold yet of `logs`, `applied(group)` being the sequence up to which one does.
-///
-/// RAM: all their updates twice, if one group has them all; and a cursor each.
-pub(super) fn merge(
-    writer: &mut Writer<'_>,
-    shape: Shape,
-    logs: &[Log],
-    applied: impl Fn(usize) -> u64,
-) -> Result<()> {
-    let mut cursors: Vec<Cursor<'_>> =
-        logs.iter().map(|log| Cursor::new(log, shape, 0..shape.layout.pages(), 1)).collect();
-    let (mut units, mut weighted) = (Vec::new(), Vec::new());
-    for group in 0..shape.groups() {
-        let end = shape.pages_of(group).end;
-        for cursor in &mut cursors {
-            let is_news = applied(group) < cursor.log.sequence;
-            cursor.take_below(end, &mut |updates| {
-                if is_news {
-                    units.extend_from_slice(updates.units);
-                    weighted.extend_from_slice(updates.weighted);
-                }
-            })?;
-        }
-        units.sort_unstable();
-        // Stable: what was added to a key comes before what was taken off it.
-        weighted.sort_by_key(|&[entry, _]| entry);
-        writer.push_all(Updates { units: &units, weighted: &weighted })?;
-        units.clear();
-        weighted.clear();
-    }
-    Ok(())
 }

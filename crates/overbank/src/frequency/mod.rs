@@ -167,7 +167,7 @@ impl Frequency {
         for (i, &hash) in hashes.iter().enumerate() {
             let weight = weights.map_or(1, |weights| weights[i]);
             let Ok(signed) = i64::try_from(weight) else {
-                return options::invalid("weight", weight, "take off at most 2^63 - 1 at a time");
+                return place::invalid("weight", weight, "take off at most 2^63 - 1 at a time");
             };
             if signed != 0 {
                 records.push((place.entry(hash), -signed));
@@ -356,7 +356,7 @@ impl Frequency {
 
     fn plain(&self, operation: &'static str) -> Result<()> {
         if self.shape.is_conservative {
-            return options::invalid("mode", "conservative", &format!("cells raised so do not {operation}"));
+            return place::invalid("mode", "conservative", &format!("cells raised so do not {operation}"));
         }
         Ok(())
     }

@@ -1,9 +1,8 @@
 //! What a caller may choose: the sketch's size in the papers' four ways, and what it costs to run.
 
-use super::cells;
-use super::place::Shape;
+use super::place::{self, Shape, invalid};
+use crate::Result;
 use crate::sketch::count_min::Layout;
-use crate::{Error, Result};
 
 /// How many pages a group has unless told otherwise: 2 MiB, which a second-level cache holds and which a device writes at
 /// its full rate.
@@ -212,12 +211,8 @@ fn localised(width: u64, depth: u32, cell_bits: u32) -> Result<Layout> {
 fn columns_of_a_block(depth: u32, cell_bits: u32) -> Result<u32> {
     // The layout's own check names the range of the depth.
     Layout::with_shape(1, 1, depth)?;
-    match cells::columns_of_a_block(cell_bits, depth) {
+    match place::columns_of_a_block(cell_bits, depth) {
         Some(columns) => Ok(columns),
         None => invalid("cell_bits", cell_bits, "choose 4, 8, 32 or 64"),
     }
-}
-
-pub(super) fn invalid<T>(name: &'static str, value: impl ToString, why: &str) -> Result<T> {
-    Err(Error::InvalidOption { name, value: value.to_string(), why: why.to_owned() })
 }

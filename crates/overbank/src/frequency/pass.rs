@@ -20,7 +20,7 @@
 
 use super::cursor::{Cursor, PREFETCH_BYTES, prefetch};
 use super::flash::{Pages, PagesFile, Space, give_back};
-use super::format::{NO_EXTENT, Slot};
+use super::format::{LANES_MAX, NO_EXTENT, Slot};
 use super::log::Log;
 use super::page;
 use super::place::Shape;
@@ -33,8 +33,6 @@ use std::sync::{Mutex, PoisonError};
 /// The fewest and most blocks of a log that a lane reads at a time: 16 KiB take little longer than one block, and beyond
 /// 256 KiB a device gains nothing.
 const CHUNK_BLOCKS: std::ops::RangeInclusive<usize> = 4..=64;
-/// More lanes find no more work side by side on any machine that we know of.
-pub(super) const LANES_MAX: usize = 64;
 /// Pages that all logs are applied to before the next ones: together they stay in a core's cache.
 const STEP_PAGES: usize = 32;
 

@@ -17,13 +17,10 @@
 //!
 //! Cost: three multiplications for an entry, two to spread it, two a row.
 
-use super::cells;
-use super::format::RECORDS_HEADER_BYTES;
-use super::options::invalid;
 use crate::device::BLOCK_BYTES;
 use crate::sketch::count_min::Layout;
 use crate::sketch::count_min::layout::BLOCK_BODY_BYTES;
-use crate::{KeyHash, Result};
+use crate::{Error, KeyHash, Result};
 
 /// What decides where every byte of a sketch lies. Two sketches of one shape and seed can be added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +33,8 @@ pub(super) struct Shape {
     pub(super) is_conservative: bool,
 }
 
+/// What a block of records has before the records.
+pub(super) const RECORDS_HEADER_BYTES: usize = 8;
 /// Fences are 4 bytes, and this is more than a device holds.
 const PAGES_MAX: u64 = 1 << 32;
 /// The table of groups stays small beside the buffers.
@@ -44,7 +43,7 @@ const GROUP_PAGES_MAX: u32 = 1 << 16;
 
 impl Shape {
     pub(super) fn new(layout: Layout, cell_bits: u32, record_bytes: u32, group_pages: u32) -> Result<Self> {
-        let Some((unit_cells, unit_bytes)) = cells::unit(cell_bits) else {
+        let Some((unit_cells, unit_bytes)) = unit(cell_bits) else {
             return invalid("cell_bits", cell_bits, "choose 4, 8, 32 or 64");
         };
         if !matches!(record_bytes, 4 | 8) {
@@ -184,4 +183,25 @@ fn spread(residue: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+pub(super) fn invalid<T>(name: &'static str, value: impl ToString, why: &str) -> Result<T> {
+    Err(Error::InvalidOption { name, value: value.to_string(), why: why.to_owned() })
+}
+
+/// The cells that one unit of a row has, and its bytes; `None` for cells that there are not.
+pub(super) fn unit(cell_bits: u32) -> Option<(usize, usize)> {
+    match cell_bits {
+        4 => Some((16, size_of::<u64>() + 2)),
+        8 => Some((8, size_of::<u64>() + 1)),
+        32 => Some((1, 4)),
+        64 => Some((1, 8)),
+        _ => None,
+    }
+}
+
+/// The columns of a page of `depth` rows that fills a block.
+pub(super) fn columns_of_a_block(cell_bits: u32, depth: u32) -> Option<u32> {
+    let (cells, bytes) = unit(cell_bits)?;
+    Some((BLOCK_BODY_BYTES / bytes / depth.max(1) as usize * cells) as u32)
 }

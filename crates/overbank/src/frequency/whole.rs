@@ -14,9 +14,8 @@
 
 use super::flash::Pages;
 use super::intake::Held;
-use super::options::invalid;
 use super::page;
-use super::place::Shape;
+use super::place::{Shape, invalid};
 use super::query::View;
 use super::{Frequency, Layout};
 use crate::device::{AlignedBuf, BLOCK_BYTES};

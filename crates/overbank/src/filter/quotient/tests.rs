@@ -429,7 +429,7 @@ fn a_sweep_that_jumps_does_what_inserts_do() {
     swept.insert_many(&hashes(0, swept.capacity() - 200)).unwrap();
     let mut inserted = swept.clone();
     for round in 0..40 {
-        let few = hashes(1 << 20 | round * 5, 5);
+        let few = hashes((1 << 20) | (round * 5), 5);
         let mut sorted: Vec<u64> = few.iter().map(|&hash| swept.shape.fingerprint(hash)).collect();
         sorted.sort_unstable();
         Sweep::new(swept.shape, &mut swept.blocks).merge(sorted);
