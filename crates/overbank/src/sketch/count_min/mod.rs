@@ -371,15 +371,6 @@ impl<C: Cell> CountMinShard<'_, C> {
         least(&self.cells[base..base + self.layout.page_cells()], &self.layout, hash)
     }
 
-    /// Adds the weight of each (hash, weight) to its key: for callers whose keys of this range lie among others.
-    ///
-    /// # Panics
-    /// If a key is not of this range.
-    pub fn update_rows(&mut self, rows: impl Iterator<Item = (KeyHash, u64)>) {
-        let (layout, first_page) = (&self.layout, self.first_page);
-        self.saturated |= with_depth!(layout.depth(), add_rows(self.cells, layout, first_page, rows));
-    }
-
     /// As [`CountMin::update_batch`], for keys of this shard's range.
     ///
     /// # Panics

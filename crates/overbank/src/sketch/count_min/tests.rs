@@ -202,15 +202,6 @@ proptest! {
         }
         drop(shards);
         prop_assert_eq!(&sharded, &one_by_one);
-
-        let mut listed = empty.clone();
-        let mut shards = listed.split_mut(4).unwrap();
-        for (i, shard) in shards.as_mut_slice().iter_mut().enumerate() {
-            let rows = hashes.iter().copied().zip(weights.iter().copied());
-            shard.update_rows(rows.filter(|(hash, _)| keyhash::range_of(hash.high(), 4) == i as u64));
-        }
-        drop(shards);
-        prop_assert_eq!(&listed, &one_by_one);
     }
 
     #[test]
