@@ -61,8 +61,8 @@ pub(super) struct Held<'a> {
 pub(super) enum Batch<'a> {
     /// Each hash once.
     Units(&'a [KeyHash]),
-    /// Entries with their weights.
-    Weighted(&'a [(u64, i64)]),
+    /// Each hash with its weight.
+    Weighted(&'a [(KeyHash, i64)]),
 }
 
 impl Batch<'_> {
@@ -221,15 +221,16 @@ impl Intake {
 impl Slot {
     fn push(&mut self, part: Batch<'_>) {
         self.is_fresh = true;
+        // Under the lock: a fold changes what entry a hash has.
+        let place = self.shape.place();
         match part {
             Batch::Units(hashes) => {
-                let place = self.shape.place();
                 self.buffer.push_units(hashes.iter().map(|&hash| place.entry(hash)));
                 self.weight += hashes.len() as i128;
             }
             Batch::Weighted(records) => {
-                for &(entry, weight) in records {
-                    self.buffer.push(entry, weight);
+                for &(hash, weight) in records {
+                    self.buffer.push(place.entry(hash), weight);
                     self.weight += i128::from(weight);
                 }
             }

@@ -80,7 +80,7 @@ use bounds::Reading;
 use flash::Pages;
 use intake::{Batch, Held, Intake};
 use log::Log;
-use place::{Place, Shape};
+use place::Shape;
 use query::View;
 use std::sync::Arc;
 
@@ -143,7 +143,7 @@ impl Frequency {
     /// If there are weights, but not one for each hash.
     pub fn update(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
         let intake = Arc::clone(&self.intake);
-        add(&intake, 0, self.shape.place(), hashes, weights, &mut || self.make_way())
+        add(&intake, 0, hashes, weights, &mut || self.make_way())
     }
 
     /// Takes `weights[i]` off `hashes[i]`; without weights, 1 from each. No key may fall below zero: the strict turnstile
@@ -162,7 +162,6 @@ impl Frequency {
         self.intake.writable()?;
         self.plain("remove")?;
         assert!(weights.is_none_or(|weights| weights.len() == hashes.len()), "one weight for each hash");
-        let place = self.shape.place();
         let mut records = Vec::with_capacity(hashes.len());
         for (i, &hash) in hashes.iter().enumerate() {
             let weight = weights.map_or(1, |weights| weights[i]);
@@ -170,7 +169,7 @@ impl Frequency {
                 return place::invalid("weight", weight, "take off at most 2^63 - 1 at a time");
             };
             if signed != 0 {
-                records.push((place.entry(hash), -signed));
+                records.push((hash, -signed));
             }
         }
         let intake = Arc::clone(&self.intake);
@@ -366,7 +365,6 @@ impl Frequency {
 fn add(
     intake: &Intake,
     at: usize,
-    place: Place,
     hashes: &[KeyHash],
     weights: Option<&[u64]>,
     make_way: &mut dyn FnMut() -> Result<()>,
@@ -382,7 +380,7 @@ fn add(
         // A record's weight is signed: one above i64::MAX takes two or three.
         while left > 0 {
             let part = left.min(i64::MAX as u64);
-            records.push((place.entry(hash), part as i64));
+            records.push((hash, part as i64));
             left -= part;
         }
     }

@@ -34,8 +34,7 @@ impl FrequencyWriter {
     /// # Panics
     /// If there are weights, but not one for each hash.
     pub fn update(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
-        let place = self.intake.slot(self.slot).shape.place();
-        add(&self.intake, self.slot, place, hashes, weights, &mut || {
+        add(&self.intake, self.slot, hashes, weights, &mut || {
             self.sketch.lock().unwrap_or_else(PoisonError::into_inner).make_way()
         })
     }

@@ -210,3 +210,26 @@ fn logs_of_writers_side_by_side_are_in_the_order_of_their_sequences() {
     assert_eq!(held(&sketch).estimate(&probes).unwrap(), before);
     assert_eq!(held(&sketch).total_weight(), 4_000_000);
 }
+
+#[test]
+fn a_fold_beside_writers_loses_nothing() {
+    let store =
+        Store::in_memory(StoreOptions::new().threads(2).seed(Seed(7)).manifest_bytes(1 << 20)).unwrap();
+    let sketch = store.frequency("f", threaded(2, 3)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (mut writer, store) = (FrequencyWriter::new(&sketch), &store);
+            scope.spawn(move || add(&mut writer, store, thread));
+        }
+        for _ in 0..4 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            held(&sketch).fold().unwrap();
+        }
+    });
+    assert_eq!(held(&sketch).layout().pages(), 160 / 16);
+    let model = model_of(&store, 2);
+    let all: Vec<KeyHash> = model.counts.keys().copied().collect();
+    let estimates = held(&sketch).estimate(&all).unwrap();
+    let low = all.iter().zip(&estimates).filter(|(hash, estimate)| **estimate < model.counts[*hash]).count();
+    assert_eq!(low, 0, "a weight went to a page of the old shape");
+}
