@@ -182,8 +182,8 @@ impl Batcher {
         let (longest, depth) = (reads.longest(), depth.min(reads.len()));
         if depth > 1 && longest > 0 {
             return match self {
-                Batcher::Rings(rings) => rings.read_many(reads, depth, done),
-                Batcher::Threads(pool) => pool.read_many(reads, depth, done),
+                Batcher::Rings(rings) => rings.read_many(reads, longest, depth, done),
+                Batcher::Threads(pool) => pool.read_many(reads, longest, depth, done),
             };
         }
         let mut buffer = AlignedBuf::zeroed(longest);

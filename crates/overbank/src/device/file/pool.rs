@@ -78,14 +78,15 @@ impl ThreadPool {
         self.threads_max
     }
 
-    /// Does all of `reads`, with up to `depth` threads.
+    /// Does all of `reads`, none longer than `longest` bytes, with up to `depth` threads.
     pub(super) fn read_many(
         &self,
         reads: &Reads<'_>,
+        longest: usize,
         depth: usize,
         done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let (depth, longest) = (depth.min(self.threads_max), reads.longest());
+        let depth = depth.min(self.threads_max);
         let ahead = if longest <= QUEUE_AHEAD_BYTES_MAX { depth } else { 0 };
         let batch = Arc::new(Batch { depth, state: Mutex::default(), completed: Condvar::new() });
         let mut pending = 0..reads.len();

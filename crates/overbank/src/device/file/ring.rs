@@ -89,15 +89,15 @@ impl RingPool {
         Self::default()
     }
 
-    /// Does all of `reads`, with up to `depth` in flight.
+    /// Does all of `reads`, none longer than `longest` bytes, with up to `depth` in flight.
     pub(super) fn read_many(
         &self,
         reads: &Reads<'_>,
+        longest: usize,
         depth: usize,
         done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let depth = depth.min(DEPTH_MAX);
-        let longest = reads.longest();
         let mut lease = self.lease(reads.file(0), depth * longest)?;
         // All access to the slab during the batch goes through this pointer, so that no reference spans a slot
         // that the kernel is filling.
