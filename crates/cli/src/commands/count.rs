@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &CountArguments) -> CommandResult {
     let report = profile.report(stream.top, &[])?;
     let counts = Counts::of(&profile)?;
     if stream.json {
-        print_json(&picture::count_json(&pass.inputs, &report, &counts, &pass.skipped, &pass.cost))?;
+        print_json(&picture::stream_json(&pass.inputs, &report, &counts, &pass.skipped, &pass.cost))?;
     } else {
         picture::count_page(&pass.title(), &report, &counts, &pass.skipped, &pass.cost).print()?;
     }

@@ -1,6 +1,6 @@
 //! How exact the counts are: the sketch on flash, and by how much estimates are off.
 
-use super::{Cost, Skipped, cost_section, heavy_section, stream_json, stream_lines};
+use super::{Cost, Skipped, cost_section, heavy_section, stream_lines};
 use crate::failure::Failure;
 use crate::page::Page;
 use crate::units;
@@ -65,17 +65,6 @@ pub(crate) fn count_page(
     heavy_section(&mut page, report);
     cost_section(&mut page, cost);
     page
-}
-
-/// The report of `count` as JSON: that of a profile less the quantiles.
-pub(crate) fn count_json(
-    inputs: &[String],
-    report: &Report,
-    counts: &Counts,
-    skipped: &[Skipped],
-    cost: &Cost,
-) -> Value {
-    stream_json(inputs, report, counts, skipped, cost)
 }
 
 /// A sketch on flash as lines.

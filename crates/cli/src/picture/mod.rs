@@ -2,7 +2,7 @@
 
 mod counts;
 
-pub(crate) use counts::{Counts, count_json, count_page, flash_json, flash_lines};
+pub(crate) use counts::{Counts, count_page, flash_json, flash_lines};
 
 use crate::page::{Align, Page, key_text};
 use crate::units;
@@ -202,8 +202,8 @@ pub(crate) fn json(
     object
 }
 
-/// What the reports of all passes have.
-fn stream_json(
+/// The report of `count` as JSON, which is what the reports of all passes have.
+pub(crate) fn stream_json(
     inputs: &[String],
     report: &Report,
     counts: &Counts,
