@@ -164,6 +164,16 @@ pub enum Error {
     },
 }
 
+/// Refuses an option; `why` ends in what to choose instead.
+#[cold]
+pub(crate) fn invalid<T>(
+    name: &'static str,
+    value: impl ToString,
+    why: impl Into<String>,
+) -> crate::Result<T> {
+    Err(Error::InvalidOption { name, value: value.to_string(), why: why.into() })
+}
+
 /// The error for encoded bytes that no encoder wrote. `at` counts from the start of the encoded form; who read it from a file
 /// knows which.
 #[cold]

@@ -6,7 +6,7 @@
 //! "Efficient computation of frequent and top-k elements" (ICDT 2005).
 
 use super::Frequency;
-use super::place::invalid;
+use crate::error::invalid;
 use crate::sketch::SpaceSaving;
 use crate::sketch::space_saving::HeavyKey;
 use crate::{Error, Result};
@@ -33,7 +33,7 @@ impl Frequency {
     ) -> Result<Vec<HeavyKey<'a>>> {
         self.hash_id.require(candidates.hash_id())?;
         if k == 0 || k > candidates.capacity() as u64 {
-            return invalid("k", k, &format!("choose 1 to {}, the candidates kept", candidates.capacity()));
+            return invalid("k", k, format!("choose 1 to {}, the candidates kept", candidates.capacity()));
         }
         if candidates.total_weight() != self.total_weight() {
             let (expected, found) = (self.total_weight().to_string(), candidates.total_weight().to_string());

@@ -72,6 +72,7 @@ pub use panes::FrequencyPanes;
 pub use plan::FrequencyPlan;
 pub use shared::FrequencyWriter;
 
+use crate::error::invalid;
 use crate::sketch::count_min::Layout;
 use crate::sketch::{CountBounds, HashId};
 use crate::store::{FileRef, Reservation};
@@ -166,7 +167,7 @@ impl Frequency {
         for (i, &hash) in hashes.iter().enumerate() {
             let weight = weights.map_or(1, |weights| weights[i]);
             let Ok(signed) = i64::try_from(weight) else {
-                return place::invalid("weight", weight, "take off at most 2^63 - 1 at a time");
+                return invalid("weight", weight, "take off at most 2^63 - 1 at a time");
             };
             if signed != 0 {
                 records.push((hash, -signed));
@@ -355,7 +356,7 @@ impl Frequency {
 
     fn plain(&self, operation: &'static str) -> Result<()> {
         if self.shape.is_conservative {
-            return place::invalid("mode", "conservative", &format!("cells raised so do not {operation}"));
+            return invalid("mode", "conservative", format!("cells raised so do not {operation}"));
         }
         Ok(())
     }

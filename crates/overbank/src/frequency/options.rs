@@ -1,7 +1,8 @@
 //! What a caller may choose: the sketch's size in the papers' four ways, and what it costs to run.
 
-use super::place::{self, Shape, invalid};
+use super::place::{self, Shape};
 use crate::Result;
+use crate::error::invalid;
 use crate::sketch::count_min::Layout;
 
 /// How many pages a group has unless told otherwise: 2 MiB, which a second-level cache holds and which a device writes at

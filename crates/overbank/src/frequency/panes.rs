@@ -14,8 +14,8 @@
 //! | estimate | as one sketch, for each pane | 0 |
 //! | advance | a pass over the newest | the same; the next commit gives the oldest pane's space back |
 
-use super::place::invalid;
 use super::{Frequency, FrequencyOptions};
+use crate::error::invalid;
 use crate::sketch::CountBounds;
 use crate::store::Store;
 use crate::{KeyHash, Result};

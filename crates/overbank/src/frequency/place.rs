@@ -18,9 +18,10 @@
 //! Cost: three multiplications for an entry, two to spread it, two a row.
 
 use crate::device::BLOCK_BYTES;
+use crate::error::invalid;
 use crate::sketch::count_min::Layout;
 use crate::sketch::count_min::layout::BLOCK_BODY_BYTES;
-use crate::{Error, KeyHash, Result};
+use crate::{KeyHash, Result};
 
 /// What decides where every byte of a sketch lies. Two sketches of one shape and seed can be added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -183,10 +184,6 @@ fn spread(residue: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
-}
-
-pub(super) fn invalid<T>(name: &'static str, value: impl ToString, why: &str) -> Result<T> {
-    Err(Error::InvalidOption { name, value: value.to_string(), why: why.to_owned() })
 }
 
 /// The cells that one unit of a row has, and its bytes; `None` for cells that there are not.

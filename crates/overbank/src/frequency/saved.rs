@@ -10,10 +10,11 @@ use super::intake::Intake;
 use super::log::Log;
 use super::memory::Buffer;
 use super::options::FrequencyOptions;
-use super::place::{Shape, invalid};
+use super::place::Shape;
 use super::rounds::ROUNDS_BYTES;
 use super::writer::WRITER_BYTES;
 use super::{Frequency, pass};
+use crate::error::invalid;
 use crate::store::{
     CommitId, Entry, FileRef, Files, Participant, Prepared, Record, Reservation, Store, Structure,
 };
@@ -152,7 +153,7 @@ impl Frequency {
         let least_bytes = least_bytes(shape, most_logs, writers);
         if wanted_bytes < least_bytes {
             let why = format!("groups, readers and buffers need at least {least_bytes}");
-            return invalid("memory_bytes", wanted_bytes, &why);
+            return invalid("memory_bytes", wanted_bytes, why);
         }
         let what = format!("frequency sketch {name:?}");
         let reservation = match memory {

@@ -15,10 +15,11 @@
 use super::flash::Pages;
 use super::intake::Held;
 use super::page;
-use super::place::{Shape, invalid};
+use super::place::Shape;
 use super::query::View;
 use super::{Frequency, Layout};
 use crate::device::{AlignedBuf, BLOCK_BYTES};
+use crate::error::invalid;
 use crate::{Error, Result};
 use std::sync::Arc;
 

@@ -13,6 +13,7 @@
 
 use super::Profile;
 use crate::device::BLOCK_BYTES;
+use crate::error::invalid;
 use crate::frequency::{Frequency, FrequencyOptions, FrequencyWriter};
 use crate::sketch::CountBounds;
 use crate::sketch::count_min::Layout;
@@ -194,8 +195,4 @@ impl Outbox {
         self.weights.clear();
         sent.inspect_err(|error| self.failure = Some(error.to_string()))
     }
-}
-
-fn invalid<T>(name: &'static str, value: impl ToString, why: &str) -> Result<T> {
-    Err(Error::InvalidOption { name, value: value.to_string(), why: why.to_owned() })
 }

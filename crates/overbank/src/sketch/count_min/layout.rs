@@ -19,7 +19,8 @@
 //!
 //! Source: buffered count-min sketch, section 3 (column-first pages, hash localisation) and 5.2 (sizing).
 
-use crate::{Error, KeyHash, Result};
+use crate::error::invalid;
+use crate::{KeyHash, Result};
 use keyhash::range_of;
 
 /// What a device block of 4096 bytes leaves for cells: with depth 5 and u32 cells, exactly 204 columns.
@@ -47,14 +48,14 @@ impl Layout {
     /// [`Error::InvalidOption`] where one is 0, `depth` is above [`DEPTH_MAX`], or memory cannot hold it.
     pub fn with_shape(pages: u64, columns: u32, depth: u32) -> Result<Self> {
         if columns == 0 {
-            return invalid("columns", columns, "each row needs at least one".into());
+            return invalid("columns", columns, "each row needs at least one");
         }
         if depth == 0 || depth > DEPTH_MAX {
             return invalid("depth", depth, format!("choose 1 to {DEPTH_MAX} rows"));
         }
         let layout = Self { pages, columns, depth };
         if pages == 0 || layout.cells_checked().is_none() {
-            return invalid("pages", pages, "there must be at least one, and memory must hold them".into());
+            return invalid("pages", pages, "there must be at least one, and memory must hold them");
         }
         Ok(layout)
     }
@@ -67,11 +68,11 @@ impl Layout {
     /// [`Error::InvalidOption`] unless `2^-30 <= epsilon < 1` and `e^-16 <= delta < 1`.
     pub fn with_error(epsilon: f64, delta: f64) -> Result<Self> {
         if !(2f64.powi(-30)..1.0).contains(&epsilon) {
-            return invalid("epsilon", epsilon, "choose a share of the stream from 2^-30 to below 1".into());
+            return invalid("epsilon", epsilon, "choose a share of the stream from 2^-30 to below 1");
         }
         let depth = (1.0 / delta).ln().ceil();
         if !(delta > 0.0 && delta < 1.0 && depth <= f64::from(DEPTH_MAX)) {
-            return invalid("delta", delta, "choose a failure probability from e^-16 to below 1".into());
+            return invalid("delta", delta, "choose a failure probability from e^-16 to below 1");
         }
         Self::with_shape(1, (std::f64::consts::E / epsilon).ceil() as u32, depth as u32)
     }
@@ -189,8 +190,4 @@ impl Layout {
 /// The columns that fit one block body.
 fn block_columns(depth: u32, cell_bytes: usize) -> u32 {
     (BLOCK_BODY_BYTES / cell_bytes.max(1)) as u32 / depth.max(1)
-}
-
-fn invalid<T>(name: &'static str, value: impl ToString, why: String) -> Result<T> {
-    Err(Error::InvalidOption { name, value: value.to_string(), why })
 }
