@@ -138,13 +138,15 @@ fn lookups(
     let mut negative = fingerprints(PROBES, whole.kind(), 4);
     negative.retain(|probe| all.binary_search(probe).is_err());
     for (case, probes) in [(Case::LookupPositive, &positive), (Case::LookupNegative, &negative)] {
+        let shift = 64 - whole.kind().fingerprint_bits;
+        let prefixes: Vec<u64> = probes.iter().map(|probe| probe << shift).collect();
         run.contest(case)
             .param("keys", all.len())
             .param("remainder_bits", remainder_bits)
             .ops(probes.len())
             .exact("overbank", |clock: &mut Clock| {
                 let mut counts = vec![0; probes.len()];
-                clock.time(|| count_many(files, &[whole], probes, DEPTH, &mut counts))?;
+                clock.time(|| count_many(files, &[whole], &prefixes, DEPTH, &mut counts))?;
                 Ok(digest_u64s(counts.into_iter().map(|count| count as u64)))
             })
             .exact("sorted_vec", |clock: &mut Clock| {

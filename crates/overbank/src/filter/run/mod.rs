@@ -98,12 +98,24 @@ impl RunKind {
     /// assert_eq!(kind.fingerprint(KeyHash::new(0xabcd_0000_0000_0000, 0)), 0xabc);
     /// ```
     pub fn fingerprint(&self, hash: crate::KeyHash) -> u64 {
-        hash.high() >> self.shift()
+        self.fingerprint_of(hash.high())
+    }
+
+    /// The fingerprint of the hashes that begin with `prefix`, which is left-aligned.
+    fn fingerprint_of(&self, prefix: u64) -> u64 {
+        prefix >> self.shift()
     }
 
     /// Where a fingerprint stands in hash order: its bits on top.
     fn hash(&self, fingerprint: u64) -> u64 {
         fingerprint << self.shift()
+    }
+
+    /// Which of ascending `prefixes` have a fingerprint from `first` to `last`.
+    fn within(&self, prefixes: &[u64], first: u64, last: u64) -> std::ops::Range<usize> {
+        let start = prefixes.partition_point(|&prefix| self.fingerprint_of(prefix) < first);
+        let len = prefixes[start..].partition_point(|&prefix| self.fingerprint_of(prefix) <= last);
+        start..start + len
     }
 
     fn shift(&self) -> u32 {

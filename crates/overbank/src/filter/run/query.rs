@@ -1,14 +1,16 @@
-//! Looks fingerprints up in several runs: one block a run and fingerprint, all in one wave of reads.
+//! Looks hashes up in several runs: one block a run and hash, all in one wave of reads.
 //!
 //! ```text
-//!   sorted fingerprints ─fences─▶ groups: a block and the questions to it ─▶ reads of neighbouring blocks ─▶ counts, added up
+//!   sorted prefixes ─▶ those in a run's range ─fences─▶ groups: a block and the questions to it ─▶ reads of neighbouring blocks ─▶
+//!   counts, added up
 //! ```
 
 use super::decode::Prober;
 use super::reader::{Run, in_file};
+use crate::Result;
 use crate::device::BLOCK_BYTES;
+use crate::error::invalid;
 use crate::store::Files;
-use crate::{Error, Result};
 use std::ops::Range;
 
 /// The most blocks of one read: dense questions are read as in a sweep, sparse ones a block at a time.
@@ -21,27 +23,28 @@ struct Group {
     asked: Range<usize>,
 }
 
-/// Adds to `counts[i]` the counts that `fingerprints[i]` has in `runs`, up to `depth` reads being in flight. `fingerprints` ascend or
-/// repeat, and `runs` are of `files`.
+/// Adds to `counts[i]` the counts that the fingerprint of `prefixes[i]` has in `runs`, up to `depth` reads being in flight. `prefixes`,
+/// each [`KeyHash::high`](crate::KeyHash::high) or its upper part, ascend or repeat; each run takes as many of their bits as its
+/// fingerprints have, so runs of several lengths are asked at once. `runs` are of `files`.
 ///
 /// # Cost
-/// At most a block read a run and fingerprint, each block once; neighbouring ones in reads of up to 64 KiB. RAM: 40 bytes a block, and
-/// the reads in flight.
+/// At most a block read a run and prefix, each block once; neighbouring ones in reads of up to 64 KiB. A run whose range has none of the
+/// prefixes costs two binary searches. RAM: 40 bytes a block, and the reads in flight.
 ///
 /// # Errors
-/// `InvalidOption` for fingerprints out of order or too long, or another number of counts; `Corrupt`; what the device says. The counts
-/// are then of no use.
+/// `InvalidOption` for prefixes out of order, or another number of counts; `Corrupt`; what the device says. The counts are then of no
+/// use.
 pub fn count_many(
     files: &Files,
     runs: &[&Run],
-    fingerprints: &[u64],
+    prefixes: &[u64],
     depth: usize,
     counts: &mut [i64],
 ) -> Result<()> {
-    check_questions(runs, fingerprints, counts.len())?;
+    check_questions(prefixes, counts.len())?;
     let mut groups = Vec::new();
     for (at, run) in runs.iter().enumerate() {
-        find_groups(at, run, fingerprints, &mut groups);
+        find_groups(at, run, prefixes, &mut groups);
     }
     let (mut reads, mut pieces) = (Vec::new(), Vec::new());
     let mut first = 0;
@@ -60,18 +63,20 @@ pub fn count_many(
             let at = group.block * BLOCK_BYTES as u64;
             let mut prober = prober.map_err(|error| in_file(error, run.segment.path(), at))?;
             let asked = group.asked.clone();
-            for (count, &fingerprint) in counts[asked.clone()].iter_mut().zip(&fingerprints[asked]) {
-                *count = count.saturating_add(prober.count(fingerprint));
+            for (count, prefix) in counts[asked.clone()].iter_mut().zip(&prefixes[asked]) {
+                *count = count.saturating_add(prober.count(run.kind.fingerprint_of(*prefix)));
             }
         }
         Ok(())
     })
 }
 
-fn find_groups(at: usize, run: &Run, fingerprints: &[u64], groups: &mut Vec<Group>) {
+fn find_groups(at: usize, run: &Run, prefixes: &[u64], groups: &mut Vec<Group>) {
     let own = groups.len();
-    for (i, &fingerprint) in fingerprints.iter().enumerate() {
-        for block in run.block_of(fingerprint) {
+    // A level is often cut into runs of disjoint ranges: each is asked what it may know.
+    let within = run.within(prefixes);
+    for (&prefix, i) in prefixes[within.clone()].iter().zip(within.start..) {
+        for block in run.block_of(run.kind.fingerprint_of(prefix)) {
             // Nearly always the last group's block, or one behind it.
             match groups[own..].iter_mut().rev().take_while(|group| group.block >= block).last() {
                 Some(group) if group.block == block => group.asked.end = i + 1,
@@ -87,25 +92,13 @@ fn neighbours(groups: &[Group]) -> usize {
     1 + groups.windows(2).take(READ_BLOCKS - 1).take_while(is_next).count()
 }
 
-fn check_questions(runs: &[&Run], fingerprints: &[u64], counts: usize) -> Result<()> {
-    let invalid = |name, value, why: &str| Err(Error::InvalidOption { name, value, why: why.to_owned() });
-    if counts != fingerprints.len() {
-        return invalid("counts", counts.to_string(), "there is one for each fingerprint");
+/// Prefixes ascend or repeat, and there is an answer for each.
+pub(super) fn check_questions(prefixes: &[u64], answers: usize) -> Result<()> {
+    if answers != prefixes.len() {
+        return invalid("counts", answers, format!("there is one for each of {} prefixes", prefixes.len()));
     }
-    if let Some(pair) = fingerprints.windows(2).find(|pair| pair[0] > pair[1]) {
-        return invalid(
-            "a fingerprint",
-            format!("{:#x}", pair[1]),
-            "fingerprints to look up ascend; sort them",
-        );
+    match prefixes.windows(2).find(|pair| pair[0] > pair[1]) {
+        Some(pair) => invalid("a prefix", format!("{:#x}", pair[1]), "prefixes to look up ascend; sort them"),
+        None => Ok(()),
     }
-    let last = fingerprints.last().copied().unwrap_or(0);
-    if runs.iter().any(|run| last > run.max()) {
-        return invalid(
-            "a fingerprint",
-            format!("{last:#x}"),
-            "it has more bits than the run's fingerprints",
-        );
-    }
-    Ok(())
 }

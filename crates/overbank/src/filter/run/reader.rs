@@ -80,13 +80,20 @@ impl Run {
         if fingerprint > self.max() { 0..0 } else { self.segment.find(self.kind.hash(fingerprint)) }
     }
 
-    /// Whether each of `fingerprints`, which ascend or repeat, has a count above 0 in this run; see [`super::count_many`].
+    /// Which of ascending `prefixes` lie between its first and its last fingerprint.
+    pub(super) fn within(&self, prefixes: &[u64]) -> Range<usize> {
+        let Some((first, last)) = self.segment.hash_range() else { return 0..0 };
+        self.kind.within(prefixes, self.kind.fingerprint_of(first), self.kind.fingerprint_of(last))
+    }
+
+    /// Whether the fingerprint of each of `prefixes`, which ascend or repeat, has a count above 0 in this run; see
+    /// [`super::count_many`].
     ///
     /// # Errors
     /// As [`super::count_many`].
-    pub fn contains_many(&self, files: &Files, fingerprints: &[u64], depth: usize) -> Result<Vec<bool>> {
-        let mut counts = vec![0; fingerprints.len()];
-        query::count_many(files, &[self], fingerprints, depth, &mut counts)?;
+    pub fn contains_many(&self, files: &Files, prefixes: &[u64], depth: usize) -> Result<Vec<bool>> {
+        let mut counts = vec![0; prefixes.len()];
+        query::count_many(files, &[self], prefixes, depth, &mut counts)?;
         Ok(counts.into_iter().map(|count| count > 0).collect())
     }
 

@@ -163,6 +163,7 @@ fn every_flipped_byte_is_an_error_or_changes_nothing() {
     let name = device.list().unwrap().into_iter().find(|name| !before.contains(name)).unwrap();
     let file = device.open(&name, crate::device::Access::Write).unwrap();
     let probes: Vec<u64> = model.keys().copied().step_by(50).collect();
+    let prefixes: Vec<u64> = probes.iter().map(|probe| probe << 28).collect();
     let expected: Vec<i64> = probes.iter().map(|probe| model[probe]).collect();
     let mut block = vec![0; BLOCK_BYTES];
     let mut refused = 0;
@@ -174,7 +175,7 @@ fn every_flipped_byte_is_an_error_or_changes_nothing() {
         let run = Run::open(store.files(), &info.file, kind(36));
         match run.and_then(|run| {
             let mut counts = vec![0; probes.len()];
-            count_many(store.files(), &[&run], &probes, 4, &mut counts)?;
+            count_many(store.files(), &[&run], &prefixes, 4, &mut counts)?;
             assert_eq!(counts, expected, "byte {at}");
             read(&run, false)
         }) {
@@ -240,7 +241,7 @@ fn a_forged_run_is_refused_where_it_would_lead_astray() {
         assert!(matches!(run.verify(), Err(Error::Corrupt { .. })));
         // A lookup sees one block: it says what that block says, or that it is damaged.
         let mut counts = [0; 2];
-        let _ = count_many(store.files(), &[&run], &[7, 9], 1, &mut counts);
+        let _ = count_many(store.files(), &[&run], &[7 << 34, 9 << 34], 1, &mut counts);
     }
     let other = of(&good, format::Meta { occurrences: 5, ..meta }).unwrap();
     assert!(matches!(other.verify(), Err(Error::Corrupt { .. })));
