@@ -80,23 +80,40 @@ pub(super) struct Prober<'a> {
     /// A word of the highs, and how many zeros are before it.
     word: usize,
     zeros: u64,
-    deltas: Vec<(u32, i64)>,
+    /// Unpacked with the first fingerprint that is there: most questions find none.
+    deltas: Option<Vec<(u32, i64)>>,
 }
 
 impl<'a> Prober<'a> {
     /// # Errors
     /// `Corrupt`, as far as it can lead astray: the order of the fingerprints is not checked.
     pub(super) fn new(body: &'a [u8], max: u64) -> Result<Self> {
-        let parts = Parts::of(body, max)?;
-        let mut deltas = Vec::new();
-        exceptions::decode(parts.exceptions, parts.header.exceptions, parts.header.keys, 0, &mut deltas)?;
-        Ok(Prober { parts, word: 0, zeros: 0, deltas })
+        Ok(Prober { parts: Parts::of(body, max)?, word: 0, zeros: 0, deltas: None })
     }
 
     /// The count of `fingerprint`, not below the one asked before; 0 if it is not in the block.
-    pub(super) fn count(&mut self, fingerprint: u64) -> i64 {
-        let Some(i) = self.find(fingerprint) else { return 0 };
-        self.deltas.binary_search_by_key(&(i as u32), |delta| delta.0).map_or(1, |at| 1 + self.deltas[at].1)
+    ///
+    /// # Errors
+    /// `Corrupt` if it is there, and the block's counts are not those of an encoder.
+    pub(super) fn count(&mut self, fingerprint: u64) -> Result<i64> {
+        match self.find(fingerprint) {
+            Some(i) => self.count_of(i),
+            None => Ok(0),
+        }
+    }
+
+    /// The count of the `i`-th fingerprint.
+    fn count_of(&mut self, i: usize) -> Result<i64> {
+        let header = self.parts.header;
+        let deltas = match &mut self.deltas {
+            Some(deltas) => deltas,
+            none => {
+                let mut deltas = Vec::new();
+                exceptions::decode(self.parts.exceptions, header.exceptions, header.keys, 0, &mut deltas)?;
+                none.insert(deltas)
+            }
+        };
+        Ok(deltas.binary_search_by_key(&(i as u32), |delta| delta.0).map_or(1, |at| 1 + deltas[at].1))
     }
 
     fn find(&mut self, fingerprint: u64) -> Option<usize> {

@@ -40,6 +40,7 @@ mod entries;
 mod exceptions;
 mod format;
 mod merge;
+mod packed;
 mod query;
 mod reader;
 #[cfg(test)]
@@ -50,6 +51,7 @@ mod writer;
 pub use cursor::RunCursor;
 pub use entries::Entries;
 pub use merge::{Merge, MergeOptions};
+pub use packed::{PackedCursor, PackedRun};
 pub use query::count_many;
 pub use reader::Run;
 pub use writer::{RunInfo, RunWriter};
@@ -74,7 +76,7 @@ pub fn decode_block(body: &[u8], fingerprint_bits: u32) -> Result<Entries> {
 pub fn count_in_block(body: &[u8], fingerprint_bits: u32, fingerprints: &[u64]) -> Result<Vec<i64>> {
     format::check_bits(fingerprint_bits)?;
     let mut prober = decode::Prober::new(body, format::fingerprint_max(fingerprint_bits))?;
-    Ok(fingerprints.iter().map(|&fingerprint| prober.count(fingerprint)).collect())
+    fingerprints.iter().map(|&fingerprint| prober.count(fingerprint)).collect()
 }
 
 /// What the fingerprints of a run are: stored in it, and compared when it is opened or merged.

@@ -5,7 +5,9 @@
 //!   counts, added up
 //! ```
 
+use super::RunKind;
 use super::decode::Prober;
+use super::format::fingerprint_max;
 use super::reader::{Run, in_file};
 use crate::Result;
 use crate::device::BLOCK_BYTES;
@@ -59,16 +61,21 @@ pub fn count_many(
         for (group, bytes) in groups[pieces[i].clone()].iter().zip(bytes.chunks_exact(BLOCK_BYTES)) {
             let run = runs[group.run];
             let body = run.segment.body_of(group.block, bytes)?;
-            let prober = Prober::new(body, run.max());
-            let at = group.block * BLOCK_BYTES as u64;
-            let mut prober = prober.map_err(|error| in_file(error, run.segment.path(), at))?;
             let asked = group.asked.clone();
-            for (count, prefix) in counts[asked.clone()].iter_mut().zip(&prefixes[asked]) {
-                *count = count.saturating_add(prober.count(run.kind.fingerprint_of(*prefix)));
-            }
+            add_counts(body, run.kind, &prefixes[asked.clone()], &mut counts[asked])
+                .map_err(|error| in_file(error, run.segment.path(), group.block * BLOCK_BYTES as u64))?;
         }
         Ok(())
     })
+}
+
+/// Adds the counts that a block of a run of `kind` has for ascending `prefixes`.
+pub(super) fn add_counts(body: &[u8], kind: RunKind, prefixes: &[u64], counts: &mut [i64]) -> Result<()> {
+    let mut prober = Prober::new(body, fingerprint_max(kind.fingerprint_bits))?;
+    for (count, &prefix) in counts.iter_mut().zip(prefixes) {
+        *count = count.saturating_add(prober.count(kind.fingerprint_of(prefix))?);
+    }
+    Ok(())
 }
 
 fn find_groups(at: usize, run: &Run, prefixes: &[u64], groups: &mut Vec<Group>) {

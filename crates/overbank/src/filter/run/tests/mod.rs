@@ -3,6 +3,7 @@
 mod blocks;
 mod faults;
 mod merges;
+mod packed;
 mod queries;
 
 use super::*;
