@@ -4,7 +4,9 @@
 use crate::{Bench, Case, Clock, Metric, Params, Random, Result, Run, Workload, digest_u64s};
 use overbank::batch::merge_two;
 use overbank::device::memory::MemoryDevice;
-use overbank::filter::run::{Entries, Merge, MergeOptions, RunInfo, RunKind, RunWriter, count_many};
+use overbank::filter::run::{
+    Entries, Merge, MergeOptions, PackedRun, RunInfo, RunKind, RunWriter, Source, count_many,
+};
 use overbank::store::{Files, Store, StoreOptions};
 use overbank::{HashKind, filter};
 use std::sync::Arc;
@@ -100,7 +102,7 @@ fn merge(
     for half in halves {
         runs.push(filter::run::Run::open(files, &write(files, kind, half)?.file, kind)?);
     }
-    let runs: Vec<_> = runs.iter().collect();
+    let sources: Vec<_> = runs.iter().map(Source::Flash).collect();
     let total = halves.iter().map(Vec::len).sum::<usize>();
     run.contest(Case::Merge)
         .param("keys", total)
@@ -108,7 +110,7 @@ fn merge(
         .ops(total)
         .exact("overbank", |clock: &mut Clock| {
             let info = clock.time(|| -> overbank::Result<RunInfo> {
-                Merge::new(files, kind, &runs, MergeOptions::default())?.finish()
+                Merge::new(files, kind, &sources, 0..=u64::MAX, MergeOptions::default())?.finish()
             })?;
             files.discard(info.file.id)?;
             Ok(info.occurrences)

@@ -3,7 +3,7 @@
 //! ```text
 //!   sorted fingerprints ─▶ RunWriter ─▶ blocks that decode alone │ fences │ meta │ footer      a segment
 //!                              ▲                    │                 └ in RAM: which block has a fingerprint
-//!     Merge: window by window ─┘◀── RunCursor ◀─────┤
+//!     Merge: window by window ─┘◀── RunCursor ◀─────┤         PackedRun: the same blocks in RAM, merged and asked alike
 //!                                   count_many ◀────┘ one block a run and fingerprint, all runs in one wave of reads
 //! ```
 //!
@@ -39,6 +39,7 @@ mod encode;
 mod entries;
 mod exceptions;
 mod format;
+mod inputs;
 mod merge;
 mod packed;
 mod query;
@@ -50,7 +51,8 @@ mod writer;
 
 pub use cursor::RunCursor;
 pub use entries::Entries;
-pub use merge::{Merge, MergeOptions};
+pub use inputs::Source;
+pub use merge::{Merge, MergeOptions, Progress};
 pub use packed::{PackedCursor, PackedRun};
 pub use query::count_many;
 pub use reader::Run;

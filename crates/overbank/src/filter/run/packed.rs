@@ -19,6 +19,7 @@ use super::decode;
 use super::encode::Cutter;
 use super::entries::{Entries, Totals};
 use super::format::{check_bits, fingerprint_max};
+use super::inputs::{Inputs, Source};
 use super::query::{add_counts, check_questions};
 use super::window::{self, Scratch};
 use super::writer::{check_max, out_of_order};
@@ -85,6 +86,23 @@ impl PackedRun {
                 true => backlog.append(inserted.all()),
                 false => window::merge(&[inserted.all(), removed.all()], &mut scratch, backlog),
             });
+        }
+        Ok(packer.finish())
+    }
+
+    /// Packs the sum of `runs` of `kind`: one run that is asked instead of many. What comes to 0 is left out.
+    ///
+    /// # Cost
+    /// O(n lg m) for n fingerprints in m runs. RAM: the new run beside them, and 16 to 30 KiB a run.
+    ///
+    /// # Errors
+    /// `Incompatible` if a run's fingerprints are of another kind.
+    pub fn merge(kind: RunKind, runs: &[Arc<PackedRun>]) -> Result<Self> {
+        let mut packer = Packer::new(kind)?;
+        let sources: Vec<Source<'_>> = runs.iter().cloned().map(Source::Memory).collect();
+        let mut inputs = Inputs::new(kind, &sources, &(0..=u64::MAX), false)?;
+        while inputs.fill()? {
+            packer.push_with(|backlog| inputs.merge_window(backlog));
         }
         Ok(packer.finish())
     }
@@ -197,7 +215,7 @@ impl PackedCursor {
 }
 
 /// Packs entries as they come, in order.
-pub(super) struct Packer {
+struct Packer {
     run: PackedRun,
     backlog: Entries,
     /// The chunk that is being filled.
@@ -205,7 +223,7 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    pub(super) fn new(kind: RunKind) -> Result<Self> {
+    fn new(kind: RunKind) -> Result<Self> {
         check_bits(kind.fingerprint_bits)?;
         let run =
             PackedRun { kind, chunks: Vec::new(), blocks: Vec::new(), last: 0, totals: Totals::default() };
@@ -213,13 +231,12 @@ impl Packer {
     }
 
     /// Lets `fill` append entries that are above all others.
-    pub(super) fn push_with<R>(&mut self, fill: impl FnOnce(&mut Entries) -> R) -> R {
-        let filled = fill(&mut self.backlog);
+    fn push_with(&mut self, fill: impl FnOnce(&mut Entries)) {
+        fill(&mut self.backlog);
         self.cut(self.backlog.len() / BLOCK_KEYS * BLOCK_KEYS);
-        filled
     }
 
-    pub(super) fn finish(mut self) -> PackedRun {
+    fn finish(mut self) -> PackedRun {
         self.cut(self.backlog.len());
         let end = self.chunk.len();
         end_chunk(&mut self.run.chunks, &mut self.chunk, end);

@@ -236,7 +236,14 @@ fn a_forged_run_is_refused_where_it_would_lead_astray() {
     for second in [body([3, 5]), body([5, 6]), body([7, 1 << 30])] {
         let run = of(&[good[0], (7, 9, second)], meta).unwrap();
         assert!(matches!(read(&run, false), Err(Error::Corrupt { at: 4096, .. })));
-        let merge = Merge::new(store.files(), kind(30), &[&run], MergeOptions::default()).unwrap();
+        let merge = Merge::new(
+            store.files(),
+            kind(30),
+            &[Source::Flash(&run)],
+            0..=u64::MAX,
+            MergeOptions::default(),
+        )
+        .unwrap();
         assert!(matches!(merge.finish(), Err(Error::Corrupt { at: 4096, .. })));
         assert!(matches!(run.verify(), Err(Error::Corrupt { .. })));
         // A lookup sees one block: it says what that block says, or that it is damaged.
@@ -289,7 +296,8 @@ fn another_kind_of_fingerprint_is_incompatible() {
     ] {
         assert!(matches!(open(other), Err(Error::Incompatible { .. })));
         let run = Run::open(store.files(), &info.file, kind(30)).unwrap();
-        let merge = Merge::new(store.files(), other, &[&run], MergeOptions::default());
+        let merge =
+            Merge::new(store.files(), other, &[Source::Flash(&run)], 0..=u64::MAX, MergeOptions::default());
         assert!(matches!(merge, Err(Error::Incompatible { .. })));
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::Error;
 
 /// A packed run of `model`, whose counts are not large.
-fn packed(bits: u32, model: &Model) -> Arc<PackedRun> {
+pub(super) fn packed(bits: u32, model: &Model) -> Arc<PackedRun> {
     let repeated = |sign: i64| -> Vec<u64> {
         let times = |(&fingerprint, &count): (&u64, &i64)| {
             std::iter::repeat_n(fingerprint, (count * sign).clamp(0, 9) as usize)
@@ -14,14 +14,13 @@ fn packed(bits: u32, model: &Model) -> Arc<PackedRun> {
     Arc::new(PackedRun::new(kind(bits), &repeated(1), &repeated(-1)).unwrap())
 }
 
-fn small_counts(bits: u32) -> impl Strategy<Value = Model> {
-    models(bits).prop_map(|mut model| {
-        model.values_mut().for_each(|count| *count = (*count).clamp(-9, 9));
-        model
-    })
+/// With counts that insertions and removals can come to.
+pub(super) fn small(mut model: Model) -> Model {
+    model.values_mut().for_each(|count| *count = (*count).clamp(-9, 9));
+    model
 }
 
-fn entries_of(run: &Arc<PackedRun>, range: std::ops::RangeInclusive<u64>) -> Vec<(u64, i64)> {
+pub(super) fn entries_of(run: &Arc<PackedRun>, range: std::ops::RangeInclusive<u64>) -> Vec<(u64, i64)> {
     let (mut entries, mut cursor) = (Entries::default(), run.cursor(range));
     while cursor.next_block(&mut entries).unwrap() {}
     entries.iter().collect()
@@ -59,7 +58,7 @@ proptest! {
 
     #[test]
     fn a_packed_run_finds_what_is_there(
-        (bits, model) in (16u32..=64).prop_flat_map(|bits| (Just(bits), small_counts(bits))),
+        (bits, model) in (16u32..=64).prop_flat_map(|bits| (Just(bits), models(bits).prop_map(small))),
         probes in prop::collection::vec(any::<u64>(), 0..100), stride in 1usize..200,
     ) {
         let run = packed(bits, &model);
