@@ -7,12 +7,13 @@
 
 use super::entries::Entries;
 use super::exceptions;
-use super::format::Parts;
+use super::format::{Header, Parts};
 use crate::Result;
 use crate::bits::fields::{field, unpack_fields};
 use crate::bits::select_in_word;
 use crate::error::corrupt_bytes as corrupt;
 use std::cmp::Ordering;
+use std::ops::RangeInclusive;
 
 /// Appends the entries of a block whose fingerprints are above those of `into`; none above `max`.
 ///
@@ -120,20 +121,7 @@ impl<'a> Prober<'a> {
         let header = self.parts.header;
         let offset = fingerprint.checked_sub(header.base)?;
         let (high, low) = (offset >> header.low_bits, offset & ((1 << header.low_bits) - 1));
-        // The fingerprints of this high part begin behind the zero that ends the one before: find its word.
-        while self.word < header.high_words {
-            let zeros = u64::from((!self.parts.high_word(self.word)).count_ones());
-            if self.zeros + zeros >= high {
-                break;
-            }
-            self.zeros += zeros;
-            self.word += 1;
-        }
-        let behind = match high - self.zeros {
-            0 => 0,
-            rank => select_in_word(!self.parts.high_word(self.word), (rank - 1) as u32) as usize + 1,
-        };
-        let place = self.word * 64 + behind;
+        let place = self.behind_zeros(high);
         let mut start = place.checked_sub(high as usize)?;
         let mut end = start + self.run_of_ones(place);
         while start < end {
@@ -145,6 +133,56 @@ impl<'a> Prober<'a> {
             }
         }
         None
+    }
+
+    /// The place in the highs behind the `high`-th zero, where the fingerprints of this high part begin; not below the one asked before.
+    fn behind_zeros(&mut self, high: u64) -> usize {
+        while self.word < self.parts.header.high_words {
+            let zeros = u64::from((!self.parts.high_word(self.word)).count_ones());
+            if self.zeros + zeros >= high {
+                break;
+            }
+            self.zeros += zeros;
+            self.word += 1;
+        }
+        let behind = match high - self.zeros {
+            0 => 0,
+            rank => select_in_word(!self.parts.high_word(self.word), (rank - 1) as u32) as usize + 1,
+        };
+        self.word * 64 + behind
+    }
+
+    /// Calls `each` with the fingerprints in `range` and their counts; its start is not below the one asked for before.
+    ///
+    /// # Errors
+    /// As [`Prober::count`].
+    pub(super) fn each_within(
+        &mut self,
+        range: &RangeInclusive<u64>,
+        mut each: impl FnMut(u64, i64),
+    ) -> Result<()> {
+        let Header { base, keys, high_words, low_bits, .. } = self.parts.header;
+        let high = range.start().saturating_sub(base) >> low_bits;
+        let mut place = self.behind_zeros(high);
+        let Some(mut i) = place.checked_sub(high as usize) else { return Ok(()) };
+        while place / 64 < high_words && i < keys {
+            let rest = self.parts.high_word(place / 64) >> (place % 64);
+            if rest == 0 {
+                place = (place / 64 + 1) * 64;
+                continue;
+            }
+            place += rest.trailing_zeros() as usize;
+            let offset = ((place - i) as u64) << low_bits | field(low_bits, self.parts.lows, i);
+            let fingerprint = base.wrapping_add(offset);
+            if fingerprint > *range.end() {
+                break;
+            }
+            if fingerprint >= *range.start() {
+                each(fingerprint, self.count_of(i)?);
+            }
+            (place, i) = (place + 1, i + 1);
+        }
+        Ok(())
     }
 
     /// How many ones follow each other from bit `place` of the highs on.

@@ -17,14 +17,17 @@
 //! 2. A run is whole before anything refers to it, and never changes. An unfinished one removes its file.
 //! 3. Equal entries make equal bytes, however they were cut into batches, windows or steps.
 //! 4. Counts of one are not stored.
+//! 5. Runs of longer and shorter fingerprints are asked together, by prefixes of hashes; merged are those of one kind.
+//!
+//! The last bits of a fingerprint may be a value beside its key, a maplet: [`values_many`].
 //!
 //! | | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
 //! | write n | O(n) | 0 | n (r + 2.1) / 32,768 | 1.2 MiB; 2.2 if written behind |
 //! | open | | 2 + 1/952 of the run | 0 | 4.5 bytes a block: 1.1 MiB a GiB |
 //! | look up k in l runs | O(k l) | at most k l | 0 | the reads in flight |
-//! | cursor | O(n) | the run, once | 0 | 256 KiB; 512 if read ahead |
-//! | merge of m runs | O(n lg m) | all, once | the result, once | a writer, m cursors, 4 decoded blocks of each |
+//! | cursor | O(n) | the range's, once | 0 | 256 KiB; 512 if read ahead |
+//! | merge of m runs | O(n lg m) | all, once | the result, once | a writer, m cursors, 16 KiB unpacked of each, of few 64 to 128 |
 //!
 //! `r = lg(2^p / n)` is what a fingerprint must have: the rate of false positives is 2^-r. The cost is r + 1.91 to 2.0 bits by the split
 //! of the bits, 0.4 % of headers, 0.4 % of seals and 0.1 % of fences.
@@ -46,6 +49,7 @@ mod query;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod values;
 mod window;
 mod writer;
 
@@ -56,6 +60,7 @@ pub use merge::{Merge, MergeOptions, Progress};
 pub use packed::{PackedCursor, PackedRun};
 pub use query::count_many;
 pub use reader::Run;
+pub use values::{Values, values_many};
 pub use writer::{RunInfo, RunWriter};
 
 use crate::{HashKind, Result};

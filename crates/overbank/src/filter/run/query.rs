@@ -19,10 +19,24 @@ use std::ops::Range;
 const READ_BLOCKS: usize = 16;
 
 /// A block, and the questions that it may answer.
-struct Group {
-    run: usize,
-    block: u64,
-    asked: Range<usize>,
+pub(super) struct Group {
+    pub(super) run: usize,
+    pub(super) block: u64,
+    pub(super) asked: Range<usize>,
+}
+
+/// Takes a block's body, the run that it is of, and which questions it is asked.
+type Answer<'a> = dyn FnMut(&Run, &[u8], Range<usize>) -> Result<()> + 'a;
+
+impl Group {
+    /// Puts question `i` to a block; `groups` from `own` on are of the same run, and were asked nothing behind `i`.
+    pub(super) fn ask(groups: &mut Vec<Group>, own: usize, run: usize, block: u64, i: usize) {
+        // Nearly always the last group's block, or one behind it.
+        match groups[own..].iter_mut().rev().take_while(|group| group.block >= block).last() {
+            Some(group) if group.block == block => group.asked.end = i + 1,
+            _ => groups.push(Group { run, block, asked: i..i + 1 }),
+        }
+    }
 }
 
 /// Adds to `counts[i]` the counts that the fingerprint of `prefixes[i]` has in `runs`, up to `depth` reads being in flight. `prefixes`,
@@ -48,6 +62,19 @@ pub fn count_many(
     for (at, run) in runs.iter().enumerate() {
         find_groups(at, run, prefixes, &mut groups);
     }
+    read_groups(files, runs, &groups, depth, &mut |run, body, asked| {
+        add_counts(body, run.kind, &prefixes[asked.clone()], &mut counts[asked])
+    })
+}
+
+/// Reads the blocks of `groups`, neighbouring ones together, and has `answer` take each with the run that it is of and what it is asked.
+pub(super) fn read_groups(
+    files: &Files,
+    runs: &[&Run],
+    groups: &[Group],
+    depth: usize,
+    answer: &mut Answer<'_>,
+) -> Result<()> {
     let (mut reads, mut pieces) = (Vec::new(), Vec::new());
     let mut first = 0;
     while first < groups.len() {
@@ -61,8 +88,7 @@ pub fn count_many(
         for (group, bytes) in groups[pieces[i].clone()].iter().zip(bytes.chunks_exact(BLOCK_BYTES)) {
             let run = runs[group.run];
             let body = run.segment.body_of(group.block, bytes)?;
-            let asked = group.asked.clone();
-            add_counts(body, run.kind, &prefixes[asked.clone()], &mut counts[asked])
+            answer(run, body, group.asked.clone())
                 .map_err(|error| in_file(error, run.segment.path(), group.block * BLOCK_BYTES as u64))?;
         }
         Ok(())
@@ -84,11 +110,7 @@ fn find_groups(at: usize, run: &Run, prefixes: &[u64], groups: &mut Vec<Group>) 
     let within = run.within(prefixes);
     for (&prefix, i) in prefixes[within.clone()].iter().zip(within.start..) {
         for block in run.block_of(run.kind.fingerprint_of(prefix)) {
-            // Nearly always the last group's block, or one behind it.
-            match groups[own..].iter_mut().rev().take_while(|group| group.block >= block).last() {
-                Some(group) if group.block == block => group.asked.end = i + 1,
-                _ => groups.push(Group { run: at, block, asked: i..i + 1 }),
-            }
+            Group::ask(groups, own, at, block, i);
         }
     }
 }
@@ -104,6 +126,11 @@ pub(super) fn check_questions(prefixes: &[u64], answers: usize) -> Result<()> {
     if answers != prefixes.len() {
         return invalid("counts", answers, format!("there is one for each of {} prefixes", prefixes.len()));
     }
+    check_order(prefixes)
+}
+
+/// Prefixes ascend or repeat.
+pub(super) fn check_order(prefixes: &[u64]) -> Result<()> {
     match prefixes.windows(2).find(|pair| pair[0] > pair[1]) {
         Some(pair) => invalid("a prefix", format!("{:#x}", pair[1]), "prefixes to look up ascend; sort them"),
         None => Ok(()),

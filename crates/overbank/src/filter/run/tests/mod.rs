@@ -5,6 +5,7 @@ mod faults;
 mod merges;
 mod packed;
 mod queries;
+mod values;
 
 use super::*;
 use crate::Seed;

@@ -88,3 +88,36 @@ fn questions_out_of_order_are_refused() {
         assert!(matches!(ask(asked, counts), Err(Error::InvalidOption { .. })));
     }
 }
+
+#[test]
+fn false_positives_are_as_rare_as_promised_and_cost_one_block() {
+    let device = SimDevice::new(1);
+    let store = store_on(Arc::new(device.clone()));
+    // Hashes of 64 bits, of which runs keep 28: n 2^-28 = 2^-11 of the negative questions meet one of the 2^17 fingerprints.
+    let (n, asked) = (1 << 17, 1 << 22);
+    let hashes = uniform(n, 64, 1);
+    let mut fingerprints: Vec<u64> = hashes.iter().map(|hash| hash >> 36).collect();
+    let mut writer = RunWriter::create(store.files(), kind(28), false).unwrap();
+    writer.push(&fingerprints).unwrap();
+    let run = open(store.files(), 28, &writer.finish().unwrap());
+    fingerprints.dedup();
+    assert_eq!(run.fingerprints(), fingerprints.len() as u64);
+    let negative = uniform(asked, 64, 2);
+    let mut counts = vec![0; negative.len()];
+    device.reset_counts();
+    count_many(store.files(), &[&run], &negative, 32, &mut counts).unwrap();
+    assert_eq!(device.io_counts().blocks_read, run.blocks(), "a dense batch reads each block once");
+    // 2^22 questions: 2048 expected. Chernoff: more than (1 + d) 2048 with probability exp(-2048 d^2 / (2 + d)) at most, which is
+    // 1e-9 for d = 0.148; less than (1 - d) 2048, 1/4096 of which repeat, with 1e-9 for d = 0.143.
+    let positive = counts.iter().filter(|&&count| count > 0).count();
+    assert!((1754..=2352).contains(&positive), "{positive} of {asked} at 2048 expected");
+    // A lone negative question between the run's ends reads one block; its borders are not ambiguous.
+    for &hash in negative.iter().step_by(asked as usize / 500) {
+        if run.within(&[hash]).is_empty() {
+            continue;
+        }
+        device.reset_counts();
+        count_many(store.files(), &[&run], &[hash], 1, &mut [0]).unwrap();
+        assert_eq!(device.io_counts().blocks_read, 1, "{hash:#x}");
+    }
+}
