@@ -133,10 +133,10 @@ impl Reader {
                 }
                 Records::Rows(cursor) => cursor.next(&self.progress.bytes_read).map(|(rows, consumed)| {
                     (self.position.offset, self.position.line) = (rows.end, rows.end);
-                    Cut { body: Body::Rows(rows), consumed }
+                    Cut { body: Body::Rows(rows), consumed, paused: false }
                 }),
             };
-            let Some(Cut { body, consumed }) = cut else {
+            let Some(Cut { body, consumed, paused }) = cut else {
                 self.finish_current()?;
                 continue;
             };
@@ -151,6 +151,7 @@ impl Reader {
                 body,
                 consumed,
                 position: self.position.clone(),
+                paused,
             }));
         }
     }
@@ -163,6 +164,11 @@ impl Reader {
     /// The inputs, expanded.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.inputs.iter().map(AsRef::as_ref)
+    }
+
+    /// The header record of the input that is being read; inputs without rows have no chunk to tell it.
+    pub fn header(&self) -> Option<&[u8]> {
+        self.current.as_ref().and_then(|current| current.layout.header())
     }
 
     /// How far the reader is, for other threads.
@@ -243,7 +249,10 @@ impl Reader {
         let header = match format {
             Format::Csv { delimiter, header: true } => {
                 match input.take_record(self.options.record_limit())? {
-                    Some(record) => Some(csv::header(&record, delimiter)),
+                    Some(record) => {
+                        let names = csv::header(&record, delimiter);
+                        Some((record, names))
+                    }
                     // Nothing at all has no columns to miss.
                     None if input.is_empty() => return Ok((Layout::Lines, Records::Text(Box::new(input)))),
                     None => {
@@ -258,7 +267,7 @@ impl Reader {
             }
             _ => None,
         };
-        let layout = Layout::text(format, header.as_deref(), &self.options, path)?;
+        let layout = Layout::text(format, header, &self.options, path)?;
         if resumed {
             input.skip_to(self.position.offset, self.position.line)?;
         }
