@@ -1,8 +1,10 @@
 //! The command line: one struct a command, with the help that a user reads.
 
+mod input;
 mod stream;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+pub(crate) use input::{InputArguments, MachineArguments};
 use std::path::PathBuf;
 pub(crate) use stream::StreamArguments;
 

@@ -27,10 +27,12 @@ impl Session {
             // Refused before there is a store.
             plan.fitted(&flash.options, threads)?.plan()?;
         }
-        let memory_bytes = usize::try_from(arguments.memory).unwrap_or(usize::MAX);
-        let mut options =
-            StoreOptions::new().memory_bytes(memory_bytes).hash_kind(arguments.hash.into()).threads(0);
-        if let Some(seed) = arguments.seed {
+        let memory_bytes = usize::try_from(arguments.machine.memory).unwrap_or(usize::MAX);
+        let mut options = StoreOptions::new()
+            .memory_bytes(memory_bytes)
+            .hash_kind(arguments.machine.hash.into())
+            .threads(0);
+        if let Some(seed) = arguments.machine.seed {
             options = options.seed(Seed(u128::from(seed)));
         }
         let store = match &arguments.store {
@@ -73,7 +75,7 @@ impl Session {
                 "{directory} holds {what}, {rows} rows; give --resume before --append"
             )));
         }
-        if profile.memory_bytes() > arguments.memory {
+        if profile.memory_bytes() > arguments.machine.memory {
             return Err(Failure::Usage(format!(
                 "{directory} was made with --memory {}; give at least as much",
                 units::bytes(profile.memory_bytes())
