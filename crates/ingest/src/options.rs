@@ -74,8 +74,8 @@ pub struct Options {
     /// Whether batches keep the rows as they stand in the input ([`crate::Batch::row`]), at 8 bytes a row. Parquet is then refused.
     pub keep_rows: bool,
     /// How long a pipe or terminal may have nothing new before the whole records that came are passed on as a chunk, which then says
-    /// so; such a chunk may be empty, and one more comes about every second until the input goes on. By default, records wait
-    /// until a chunk is full.
+    /// so; such a chunk may be empty, and one more comes about every second until the input goes on. A chunk that takes longer than
+    /// that to fill is passed on as it is. By default, records wait until a chunk is full.
     pub pause: Option<Duration>,
     /// How many malformed rows of a batch are kept with line number and reason. Default 5.
     pub bad_rows_kept: usize,

@@ -10,7 +10,7 @@ use crate::position::Identity;
 use crate::stream::Stream;
 use crate::{Options, Result};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) struct TextInput {
     stream: Stream,
@@ -107,9 +107,17 @@ impl TextInput {
         let mut buffer = pool.take();
         buffer.extend(&self.carry);
         self.carry.clear();
+        let started = Instant::now();
         while buffer.len() < chunk_bytes && !self.ended {
             if !self.read_unless_paused(&mut buffer, chunk_bytes, options)? {
                 return Ok(Some(self.cut_at_pause(buffer)));
+            }
+            // A stream that trickles without a pause would hold its first records back until the chunk is full.
+            if options.pause.is_some_and(|pause| started.elapsed() >= pause)
+                && buffer.len() < chunk_bytes
+                && let Some(end) = self.boundary.last(buffer.filled())
+            {
+                return Ok(Some(self.cut(buffer, end)));
             }
         }
         if buffer.len() == 0 {

@@ -82,6 +82,19 @@ impl Parse for Input {
 #[derive(Default)]
 pub(super) struct ParsedRows(Batch);
 
+impl ParsedRows {
+    /// The chunk that the rows came from.
+    pub(super) fn chunk(&self) -> &Chunk {
+        self.0.chunk()
+    }
+
+    /// A row as it stands in the input.
+    #[inline]
+    pub(super) fn row(&self, row: usize) -> &[u8] {
+        self.0.row(row)
+    }
+}
+
 impl Rows for ParsedRows {
     fn hashes(&self) -> &[KeyHash] {
         self.0.hashes()

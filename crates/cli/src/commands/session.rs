@@ -39,6 +39,12 @@ impl Session {
             Some(directory) => Store::open_or_create(directory, options)?,
             None => Store::in_memory(options)?,
         };
+        if !Profile::is_in(&store) && !store.summaries().is_empty() {
+            return Err(Failure::Usage(format!(
+                "{} holds something else than a profile; give another directory",
+                arguments.store.as_deref().unwrap_or(Path::new("the store")).display()
+            )));
+        }
         let (profile, resume_at) = if Profile::is_in(&store) {
             Self::recover(job, &store, threads)?
         } else {
