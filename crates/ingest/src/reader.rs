@@ -24,6 +24,8 @@ pub struct Reader {
     inputs: Vec<Arc<Path>>,
     next_input: usize,
     current: Option<Current>,
+    /// The layout of the input being read, or of the one before.
+    layout: Option<Arc<Layout>>,
     position: Position,
     pool: Arc<Pool>,
     progress: Progress,
@@ -71,7 +73,7 @@ impl Reader {
         let progress = Progress { bytes_read: Arc::default(), total_bytes: inputs::total_bytes(&inputs) };
         let position = Position::start(options.fingerprint());
         let pool = Pool::new(options.chunk_bytes);
-        Ok(Self { options, inputs, next_input: 0, current: None, position, pool, progress })
+        Ok(Self { options, inputs, next_input: 0, current: None, layout: None, position, pool, progress })
     }
 
     /// Continues behind `position`: the remaining chunks are those of the reader it was taken from.
@@ -166,9 +168,9 @@ impl Reader {
         self.inputs.iter().map(AsRef::as_ref)
     }
 
-    /// The header record of the input that is being read; inputs without rows have no chunk to tell it.
+    /// The header record of the input that is being read, or was read last; inputs without rows have no chunk to tell it.
     pub fn header(&self) -> Option<&[u8]> {
-        self.current.as_ref().and_then(|current| current.layout.header())
+        self.layout.as_ref().and_then(|layout| layout.header())
     }
 
     /// How far the reader is, for other threads.
@@ -233,7 +235,9 @@ impl Reader {
             _ => self.open_text(opened, format, &path, resumed.is_some())?,
         };
         self.next_input = index + 1;
-        self.current = Some(Current { path, index, layout: Arc::new(layout), records });
+        let layout = Arc::new(layout);
+        self.layout = Some(Arc::clone(&layout));
+        self.current = Some(Current { path, index, layout, records });
         Ok(())
     }
 
