@@ -1,10 +1,12 @@
-//! Runs of a filter on a device in memory: written, read, merged and asked, at several densities; against plain arrays of the
-//! fingerprints, which take 64 bits each.
+//! Runs of a filter on a device in memory, and packed ones in RAM without a device: written, read, merged and asked, at several
+//! densities; against plain arrays of the fingerprints, which take 64 bits each.
 
 use crate::{Bench, Case, Clock, Metric, Params, Random, Result, Run, Workload, digest_u64s};
 use overbank::batch::merge_two;
 use overbank::device::memory::MemoryDevice;
-use overbank::filter::run::{Entries, Merge, MergeOptions, RunInfo, RunKind, RunWriter, count_many};
+use overbank::filter::run::{
+    Entries, Merge, MergeOptions, PackedRun, RunInfo, RunKind, RunWriter, Source, count_many,
+};
 use overbank::store::{Files, Store, StoreOptions};
 use overbank::{HashKind, filter};
 use std::sync::Arc;
@@ -12,17 +14,21 @@ use std::sync::Arc;
 /// The registered bench.
 pub(super) const BENCH: Bench = Bench {
     name: "filter_runs",
-    about: "packed runs of fingerprints: encode, decode, two-way merge, lookups, bits a key",
-    engines: &["overbank", "sorted_vec"],
+    about: "packed runs of fingerprints: encode, decode, merges, lookups, bits a key",
+    engines: &["overbank", "packed", "sorted_vec"],
     run,
 };
 
 /// Remainder bits: those of the paper's evaluation, dense and sparse ones.
 const REMAINDER_BITS: [u32; 4] = [4, 11, 20, 36];
 
-/// Probes of a lookup, and the reads that are in flight.
-const PROBES: usize = 1 << 12;
+/// Probes of a sparse batch, and keys for each one of a dense batch.
+const SPARSE_PROBES: usize = 1 << 12;
+const DENSE_KEYS: usize = 8;
+/// Reads that are in flight.
 const DEPTH: usize = 32;
+/// Packed runs that are merged at once.
+const WAYS: usize = 8;
 
 fn run(run: &mut Run<'_>) -> Result<()> {
     let keys = run.pick([10_000, 1 << 22, 1 << 24]);
@@ -52,9 +58,12 @@ fn density(run: &mut Run<'_>, keys: usize, remainder_bits: u32) -> Result<()> {
         ("remainder_bits".to_owned(), remainder_bits.into()),
     ]);
     let bits = info.file.bytes as f64 * 8.0 / info.fingerprints as f64;
-    run.figure(Case::Build, "overbank", Metric::BitsPerKey, bits, params)?;
+    run.figure(Case::Build, "overbank", Metric::BitsPerKey, bits, params.clone())?;
+    let packed = PackedRun::new(kind, &all, &[])?;
+    let bits = packed.memory_bytes() as f64 * 8.0 / packed.fingerprints() as f64;
+    run.figure(Case::Build, "packed", Metric::BitsPerKey, bits, params)?;
 
-    let (all, whole) = (&all[..], &whole);
+    let (all, whole, packed) = (&all[..], &whole, &packed);
     run.contest(Case::Encode)
         .param("keys", all.len())
         .param("remainder_bits", remainder_bits)
@@ -63,6 +72,9 @@ fn density(run: &mut Run<'_>, keys: usize, remainder_bits: u32) -> Result<()> {
             let info = clock.time(|| write(files, kind, all))?;
             files.discard(info.file.id)?;
             Ok(info.fingerprints)
+        })
+        .exact("packed", |clock: &mut Clock| {
+            Ok(clock.time(|| PackedRun::new(kind, all, &[]))?.fingerprints())
         })
         .finish()?;
     run.contest(Case::Decode)
@@ -86,7 +98,42 @@ fn density(run: &mut Run<'_>, keys: usize, remainder_bits: u32) -> Result<()> {
         })
         .finish()?;
     merge(run, files, kind, &halves, remainder_bits)?;
-    lookups(run, files, whole, all, remainder_bits)
+    merge_packed(run, files, kind, all, remainder_bits)?;
+    for probes in [SPARSE_PROBES, all.len() / DENSE_KEYS] {
+        lookups(run, files, (whole, packed), all, probes)?;
+    }
+    Ok(())
+}
+
+/// Merges packed runs, to one in RAM and to one on the device.
+fn merge_packed(
+    run: &mut Run<'_>,
+    files: &Files,
+    kind: RunKind,
+    all: &[u64],
+    remainder_bits: u32,
+) -> Result<()> {
+    let part = |i| all.iter().skip(i).step_by(WAYS).copied().collect::<Vec<u64>>();
+    let parts = (0..WAYS).map(|i| Ok(Arc::new(PackedRun::new(kind, &part(i), &[])?)));
+    let parts: Vec<Arc<PackedRun>> = parts.collect::<Result<_>>()?;
+    let sources: Vec<_> = parts.iter().cloned().map(Source::Memory).collect();
+    run.contest(Case::Merge)
+        .param("keys", all.len())
+        .param("remainder_bits", remainder_bits)
+        .param("ways", WAYS)
+        .ops(all.len())
+        .exact("overbank", |clock: &mut Clock| {
+            let info = clock.time(|| -> overbank::Result<RunInfo> {
+                Merge::new(files, kind, &sources, 0..=u64::MAX, MergeOptions::default())?.finish()
+            })?;
+            files.discard(info.file.id)?;
+            Ok(info.fingerprints)
+        })
+        .exact("packed", |clock: &mut Clock| {
+            Ok(clock.time(|| PackedRun::merge(kind, &parts))?.fingerprints())
+        })
+        .finish()?;
+    Ok(())
 }
 
 fn merge(
@@ -100,7 +147,7 @@ fn merge(
     for half in halves {
         runs.push(filter::run::Run::open(files, &write(files, kind, half)?.file, kind)?);
     }
-    let runs: Vec<_> = runs.iter().collect();
+    let sources: Vec<_> = runs.iter().map(Source::Flash).collect();
     let total = halves.iter().map(Vec::len).sum::<usize>();
     run.contest(Case::Merge)
         .param("keys", total)
@@ -108,7 +155,7 @@ fn merge(
         .ops(total)
         .exact("overbank", |clock: &mut Clock| {
             let info = clock.time(|| -> overbank::Result<RunInfo> {
-                Merge::new(files, kind, &runs, MergeOptions::default())?.finish()
+                Merge::new(files, kind, &sources, 0..=u64::MAX, MergeOptions::default())?.finish()
             })?;
             files.discard(info.file.id)?;
             Ok(info.occurrences)
@@ -128,23 +175,31 @@ fn merge(
 fn lookups(
     run: &mut Run<'_>,
     files: &Files,
-    whole: &filter::run::Run,
+    (whole, packed): (&filter::run::Run, &PackedRun),
     all: &[u64],
-    remainder_bits: u32,
+    probes: usize,
 ) -> Result<()> {
     let mut random = Random::new(3);
-    let mut positive: Vec<u64> = (0..PROBES).map(|_| all[random.below(all.len() as u64) as usize]).collect();
+    let mut positive: Vec<u64> = (0..probes).map(|_| all[random.below(all.len() as u64) as usize]).collect();
     positive.sort_unstable();
-    let mut negative = fingerprints(PROBES, whole.kind(), 4);
+    let mut negative = fingerprints(probes, whole.kind(), 4);
     negative.retain(|probe| all.binary_search(probe).is_err());
     for (case, probes) in [(Case::LookupPositive, &positive), (Case::LookupNegative, &negative)] {
+        let bits = whole.kind().fingerprint_bits;
+        let prefixes: Vec<u64> = probes.iter().map(|probe| probe << (64 - bits)).collect();
         run.contest(case)
             .param("keys", all.len())
-            .param("remainder_bits", remainder_bits)
+            .param("fingerprint_bits", bits)
+            .param("probes", probes.len())
             .ops(probes.len())
             .exact("overbank", |clock: &mut Clock| {
                 let mut counts = vec![0; probes.len()];
-                clock.time(|| count_many(files, &[whole], probes, DEPTH, &mut counts))?;
+                clock.time(|| count_many(files, &[whole], &prefixes, DEPTH, &mut counts))?;
+                Ok(digest_u64s(counts.into_iter().map(|count| count as u64)))
+            })
+            .exact("packed", |clock: &mut Clock| {
+                let mut counts = vec![0; probes.len()];
+                clock.time(|| packed.count_many(&prefixes, &mut counts))?;
                 Ok(digest_u64s(counts.into_iter().map(|count| count as u64)))
             })
             .exact("sorted_vec", |clock: &mut Clock| {

@@ -31,5 +31,6 @@ mod tests;
 pub use buffer::{Partitions, UpdateBuffer};
 pub use merge::{Combine, Merge, combine_in_place, merge_two};
 pub use order::HashOrdered;
+pub(crate) use order::gallop;
 pub use partition::{PARTITIONS_MAX, Partitioner};
 pub use sort::Sorter;

@@ -121,3 +121,12 @@ pub(super) fn window<T: HashOrdered>(record: &T, skip_bits: u32) -> u64 {
 pub(super) const fn order_bits<T: HashOrdered>() -> u32 {
     if T::WIDE { 128 } else { 64 }
 }
+
+/// The partition point of `sorted`, in time that depends on how near it is.
+pub(crate) fn gallop<T>(sorted: &[T], is_below: impl Fn(&T) -> bool) -> usize {
+    let mut reach = 16;
+    while reach < sorted.len() && is_below(&sorted[reach]) {
+        reach *= 4;
+    }
+    sorted[..sorted.len().min(reach)].partition_point(is_below)
+}

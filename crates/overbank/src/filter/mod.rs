@@ -9,6 +9,7 @@
 //! [`quotient`]: a filter in RAM. [`run`]: the levels on flash, immutable sorted files of packed fingerprints that answer with
 //! one block read.
 
+pub mod cascade;
 pub mod quotient;
 pub mod run;
 

@@ -9,6 +9,7 @@
 use super::cells::{Cells, Plain, Small};
 use super::place::{Place, Shape};
 use crate::Result;
+use crate::batch::gallop;
 use crate::device::BLOCK_BYTES;
 
 /// Calls `$call::<A>` with the kind of cells as a constant.
@@ -116,15 +117,6 @@ impl<'a> Updates<'a> {
         }
         Ok(())
     }
-}
-
-/// The partition point of `sorted`, in time that depends on how near it is.
-fn gallop<T>(sorted: &[T], is_below: impl Fn(&T) -> bool) -> usize {
-    let mut reach = 16;
-    while reach < sorted.len() && is_below(&sorted[reach]) {
-        reach *= 4;
-    }
-    sorted[..sorted.len().min(reach)].partition_point(is_below)
 }
 
 /// Adds updates to `blocks`, the blocks of the pages from `first_page` on. Returns whether a cell came to stand at its

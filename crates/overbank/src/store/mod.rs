@@ -50,7 +50,7 @@ pub use format::{FORMAT_VERSION, NAME_BYTES_MAX, POSITION_BYTES_MAX, STATE_BYTES
 pub use options::StoreOptions;
 pub use participant::{CommitId, Entry, FileId, FileRef, Participant, Prepared, Record, Structure};
 pub use verify::{Damage, VerifyReport};
-pub use workers::{Job, Workers};
+pub use workers::{Job, Spawner, Workers};
 
 use crate::device::{Device, DeviceFile, LockGuard};
 use crate::{Error, HashKind, KeyHasher, Result, Seed};

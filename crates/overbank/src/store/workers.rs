@@ -75,34 +75,72 @@ impl Workers {
     /// # Errors
     /// None here: a job's failure poisons the store and shows in [`Job::wait`].
     pub fn spawn(&self, job: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
+        let (job, run) = Job::new(self.poison.clone(), job);
+        if self.threads.is_empty() {
+            run();
+        } else {
+            self.queue.push(Box::new(run));
+        }
+        job
+    }
+
+    /// For summaries whose jobs spawn others, or that are shared by threads of their own.
+    pub fn spawner(&self) -> Spawner {
+        Spawner { queue: Arc::clone(&self.queue), threads: self.threads(), poison: self.poison.clone() }
+    }
+}
+
+/// Spawns jobs as long as the store is open. Clones share the pool.
+#[derive(Clone)]
+pub struct Spawner {
+    queue: Arc<Queue>,
+    threads: usize,
+    poison: Poison,
+}
+
+impl Spawner {
+    /// How many threads there are; 0 once the store is closing.
+    pub fn threads(&self) -> usize {
+        if lock(&self.queue.state).closed { 0 } else { self.threads }
+    }
+
+    /// Runs `job` on a free thread; if there is none, never. Its failure poisons the store.
+    pub fn spawn(&self, job: impl FnOnce() -> Result<()> + Send + 'static) {
+        if self.threads() > 0 {
+            self.queue.push(Box::new(Job::new(self.poison.clone(), job).1));
+        }
+    }
+}
+
+impl fmt::Debug for Spawner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawner").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+impl Job {
+    /// A job, and what runs it.
+    fn new(poison: Poison, job: impl FnOnce() -> Result<()> + Send + 'static) -> (Job, impl FnOnce() + Send) {
         let outcome = Arc::<Outcome>::default();
-        let (result, poison) = (Arc::clone(&outcome), self.poison.clone());
+        let (result, poisons) = (Arc::clone(&outcome), poison.clone());
         let run = move || {
             let success = match catch_unwind(AssertUnwindSafe(job)) {
                 Ok(Ok(())) => true,
                 Ok(Err(error)) => {
-                    poison.set(format!("a background job failed: {error}"));
+                    poisons.set(format!("a background job failed: {error}"));
                     false
                 }
                 Err(panic) => {
-                    poison.set(format!("a background job panicked: {}", panic_text(&*panic)));
+                    poisons.set(format!("a background job panicked: {}", panic_text(&*panic)));
                     false
                 }
             };
             *lock(&result.done) = Some(success);
             result.changed.notify_all();
         };
-        if self.threads.is_empty() {
-            run();
-        } else {
-            lock(&self.queue.state).jobs.push_back(Box::new(run));
-            self.queue.changed.notify_one();
-        }
-        Job { outcome, poison: self.poison.clone() }
+        (Job { outcome, poison }, run)
     }
-}
 
-impl Job {
     /// Whether it has ended, well or not.
     pub fn is_done(&self) -> bool {
         lock(&self.outcome.done).is_some()
@@ -122,6 +160,11 @@ impl Job {
 }
 
 impl Queue {
+    fn push(&self, job: Box<dyn FnOnce() + Send>) {
+        lock(&self.state).jobs.push_back(job);
+        self.changed.notify_one();
+    }
+
     fn serve(&self) {
         loop {
             let mut state = lock(&self.state);

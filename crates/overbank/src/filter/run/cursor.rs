@@ -1,4 +1,4 @@
-//! Reads a run front to back.
+//! Reads a run in order, the whole of it or a range.
 
 use super::decode;
 use super::entries::Entries;
@@ -6,6 +6,7 @@ use super::reader::{Run, in_file};
 use crate::Result;
 use crate::device::BLOCK_BYTES;
 use crate::segment::Scan;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Read at a time: enough for a device's sequential rate, and little beside a merge's other buffers.
@@ -18,15 +19,17 @@ pub struct RunCursor {
     path: PathBuf,
     max: u64,
     last: Option<u64>,
+    range: RangeInclusive<u64>,
 }
 
 impl RunCursor {
-    pub(super) fn new(run: &Run, is_ahead: bool) -> Result<Self> {
-        let scan = run.segment.scan_pieces(0..run.blocks(), PIECE_BYTES, is_ahead)?;
-        Ok(RunCursor { scan, path: run.segment.path().into(), max: run.max(), last: None })
+    pub(super) fn new(run: &Run, range: RangeInclusive<u64>, is_ahead: bool) -> Result<Self> {
+        let scan = run.segment.scan_pieces(run.blocks_of(&range), PIECE_BYTES, is_ahead)?;
+        Ok(RunCursor { scan, path: run.segment.path().into(), max: run.max(), last: None, range })
     }
 
-    /// Appends the next block's entries to `into`, which holds none above them; false at the end.
+    /// Appends the next block's entries, as far as they are in the cursor's range, to `into`, which holds none above them; false
+    /// at the end.
     ///
     /// # Errors
     /// `Corrupt`, or what the device says. The cursor is then of no use, and `into` holds anything.
@@ -42,6 +45,7 @@ impl RunCursor {
         });
         decoded.map_err(|error| in_file(error, &self.path, number * BLOCK_BYTES as u64))?;
         self.last = into.fingerprints.last().copied();
+        into.trim(start, &self.range);
         Ok(true)
     }
 }

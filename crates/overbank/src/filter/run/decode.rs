@@ -7,12 +7,13 @@
 
 use super::entries::Entries;
 use super::exceptions;
-use super::format::Parts;
+use super::format::{Header, Parts};
 use crate::Result;
 use crate::bits::fields::{field, unpack_fields};
 use crate::bits::select_in_word;
 use crate::error::corrupt_bytes as corrupt;
 use std::cmp::Ordering;
+use std::ops::RangeInclusive;
 
 /// Appends the entries of a block whose fingerprints are above those of `into`; none above `max`.
 ///
@@ -80,43 +81,47 @@ pub(super) struct Prober<'a> {
     /// A word of the highs, and how many zeros are before it.
     word: usize,
     zeros: u64,
-    deltas: Vec<(u32, i64)>,
+    /// Unpacked with the first fingerprint that is there: most questions find none.
+    deltas: Option<Vec<(u32, i64)>>,
 }
 
 impl<'a> Prober<'a> {
     /// # Errors
     /// `Corrupt`, as far as it can lead astray: the order of the fingerprints is not checked.
     pub(super) fn new(body: &'a [u8], max: u64) -> Result<Self> {
-        let parts = Parts::of(body, max)?;
-        let mut deltas = Vec::new();
-        exceptions::decode(parts.exceptions, parts.header.exceptions, parts.header.keys, 0, &mut deltas)?;
-        Ok(Prober { parts, word: 0, zeros: 0, deltas })
+        Ok(Prober { parts: Parts::of(body, max)?, word: 0, zeros: 0, deltas: None })
     }
 
     /// The count of `fingerprint`, not below the one asked before; 0 if it is not in the block.
-    pub(super) fn count(&mut self, fingerprint: u64) -> i64 {
-        let Some(i) = self.find(fingerprint) else { return 0 };
-        self.deltas.binary_search_by_key(&(i as u32), |delta| delta.0).map_or(1, |at| 1 + self.deltas[at].1)
+    ///
+    /// # Errors
+    /// `Corrupt` if it is there, and the block's counts are not those of an encoder.
+    pub(super) fn count(&mut self, fingerprint: u64) -> Result<i64> {
+        match self.find(fingerprint) {
+            Some(i) => self.count_of(i),
+            None => Ok(0),
+        }
+    }
+
+    /// The count of the `i`-th fingerprint.
+    fn count_of(&mut self, i: usize) -> Result<i64> {
+        let header = self.parts.header;
+        let deltas = match &mut self.deltas {
+            Some(deltas) => deltas,
+            none => {
+                let mut deltas = Vec::new();
+                exceptions::decode(self.parts.exceptions, header.exceptions, header.keys, 0, &mut deltas)?;
+                none.insert(deltas)
+            }
+        };
+        Ok(deltas.binary_search_by_key(&(i as u32), |delta| delta.0).map_or(1, |at| 1 + deltas[at].1))
     }
 
     fn find(&mut self, fingerprint: u64) -> Option<usize> {
         let header = self.parts.header;
         let offset = fingerprint.checked_sub(header.base)?;
         let (high, low) = (offset >> header.low_bits, offset & ((1 << header.low_bits) - 1));
-        // The fingerprints of this high part begin behind the zero that ends the one before: find its word.
-        while self.word < header.high_words {
-            let zeros = u64::from((!self.parts.high_word(self.word)).count_ones());
-            if self.zeros + zeros >= high {
-                break;
-            }
-            self.zeros += zeros;
-            self.word += 1;
-        }
-        let behind = match high - self.zeros {
-            0 => 0,
-            rank => select_in_word(!self.parts.high_word(self.word), (rank - 1) as u32) as usize + 1,
-        };
-        let place = self.word * 64 + behind;
+        let place = self.behind_zeros(high);
         let mut start = place.checked_sub(high as usize)?;
         let mut end = start + self.run_of_ones(place);
         while start < end {
@@ -128,6 +133,56 @@ impl<'a> Prober<'a> {
             }
         }
         None
+    }
+
+    /// The place in the highs behind the `high`-th zero, where the fingerprints of this high part begin; not below the one asked before.
+    fn behind_zeros(&mut self, high: u64) -> usize {
+        while self.word < self.parts.header.high_words {
+            let zeros = u64::from((!self.parts.high_word(self.word)).count_ones());
+            if self.zeros + zeros >= high {
+                break;
+            }
+            self.zeros += zeros;
+            self.word += 1;
+        }
+        let behind = match high - self.zeros {
+            0 => 0,
+            rank => select_in_word(!self.parts.high_word(self.word), (rank - 1) as u32) as usize + 1,
+        };
+        self.word * 64 + behind
+    }
+
+    /// Calls `each` with the fingerprints in `range` and their counts; its start is not below the one asked for before.
+    ///
+    /// # Errors
+    /// As [`Prober::count`].
+    pub(super) fn each_within(
+        &mut self,
+        range: &RangeInclusive<u64>,
+        mut each: impl FnMut(u64, i64),
+    ) -> Result<()> {
+        let Header { base, keys, high_words, low_bits, .. } = self.parts.header;
+        let high = range.start().saturating_sub(base) >> low_bits;
+        let mut place = self.behind_zeros(high);
+        let Some(mut i) = place.checked_sub(high as usize) else { return Ok(()) };
+        while place / 64 < high_words && i < keys {
+            let rest = self.parts.high_word(place / 64) >> (place % 64);
+            if rest == 0 {
+                place = (place / 64 + 1) * 64;
+                continue;
+            }
+            place += rest.trailing_zeros() as usize;
+            let offset = ((place - i) as u64) << low_bits | field(low_bits, self.parts.lows, i);
+            let fingerprint = base.wrapping_add(offset);
+            if fingerprint > *range.end() {
+                break;
+            }
+            if fingerprint >= *range.start() {
+                each(fingerprint, self.count_of(i)?);
+            }
+            (place, i) = (place + 1, i + 1);
+        }
+        Ok(())
     }
 
     /// How many ones follow each other from bit `place` of the highs on.

@@ -50,6 +50,14 @@ impl<'a> Cutter<'a> {
         Some(plan.keys)
     }
 
+    /// Appends the block of fingerprints `start..start + keys` to `into`, as long as it has to be.
+    pub(super) fn pack(&self, start: usize, keys: usize, into: &mut Vec<u8>) {
+        let plan = self.plan(start, keys);
+        let at = into.len();
+        into.resize(at + plan.bytes, 0);
+        encode(self.all.slice(start, start + keys), plan, &mut into[at..]);
+    }
+
     /// The most fingerprints that fit, fewer than `too_many`. What a block takes grows with each fingerprint.
     fn largest(&self, start: usize, too_many: usize) -> Plan {
         let mut fits = self.plan(start, 1);

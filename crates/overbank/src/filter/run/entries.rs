@@ -1,6 +1,7 @@
 //! Fingerprints in order, with their counts: what a decoded block, a merge's window and a writer's backlog are.
 
 use super::format::COUNT_MAX;
+use std::ops::RangeInclusive;
 
 /// Ascending fingerprints, each once, and how the counts of some differ from 1.
 ///
@@ -64,6 +65,30 @@ impl Entries {
         self.fingerprints.push(fingerprint);
     }
 
+    /// Appends `sorted`, which is not empty, an occurrence each; if `repeats`, its first is the last one here once more, else above it.
+    /// False if it is not in order. `twins` is scratch.
+    pub(super) fn push_sorted(&mut self, sorted: &[u64], repeats: bool, twins: &mut Vec<u32>) -> bool {
+        if !repeats && sorted.is_sorted_by(|one, next| one < next) {
+            // The most frequent case, at the speed of a copy.
+            self.fingerprints.extend_from_slice(sorted);
+            return true;
+        }
+        let ascends = join_repetitions(&mut self.fingerprints, sorted, repeats, twins);
+        for &twin in &*twins {
+            match self.deltas.last_mut() {
+                Some((i, delta)) if *i == twin => *delta = clamp(*delta + 2) - 1,
+                _ => self.deltas.push((twin, 1)),
+            }
+        }
+        ascends
+    }
+
+    /// Makes tombstones of occurrences.
+    pub(super) fn negate(&mut self) {
+        let deltas = self.iter().zip(0..).map(|((_, count), i)| (i, -count - 1));
+        self.deltas = deltas.filter(|delta| delta.1 != 0).collect();
+    }
+
     pub(super) fn append(&mut self, part: Part<'_>) {
         let shift = (self.len() as u32).wrapping_sub(part.first);
         self.deltas.extend(part.deltas.iter().map(|&(i, delta)| (i.wrapping_add(shift), delta)));
@@ -76,6 +101,20 @@ impl Entries {
         let before = self.deltas.partition_point(|delta| (delta.0 as usize) < n);
         self.deltas.drain(..before);
         self.deltas.iter_mut().for_each(|delta| delta.0 -= n as u32);
+    }
+
+    /// Leaves out, from fingerprint `from` on, what is not in `range`.
+    pub(super) fn trim(&mut self, from: usize, range: &RangeInclusive<u64>) {
+        let end = from + self.fingerprints[from..].partition_point(|fingerprint| fingerprint <= range.end());
+        let start =
+            from + self.fingerprints[from..end].partition_point(|fingerprint| fingerprint < range.start());
+        self.fingerprints.truncate(end);
+        self.fingerprints.drain(from..start);
+        let place = |deltas: &[(u32, i64)], i: usize| deltas.partition_point(|delta| (delta.0 as usize) < i);
+        self.deltas.truncate(place(&self.deltas, end));
+        let moved = place(&self.deltas, from);
+        self.deltas.drain(moved..place(&self.deltas, start));
+        self.deltas[moved..].iter_mut().for_each(|delta| delta.0 -= (start - from) as u32);
     }
 
     /// Leaves out, from fingerprint `from` and delta `from_delta` on, what has a count that `is_kept` refuses; it is asked for counts
@@ -113,6 +152,59 @@ impl<'a> Part<'a> {
         let end = start + self.deltas[start..].partition_point(|delta| delta.0 < high);
         Part { fingerprints: &self.fingerprints[from..to], deltas: &self.deltas[start..end], first: low }
     }
+}
+
+/// How much of what there is.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Totals {
+    pub(super) fingerprints: u64,
+    /// Counts below 0.
+    pub(super) tombstones: u64,
+    /// The sum of those above 0.
+    pub(super) occurrences: u64,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, part: Part<'_>) {
+        self.fingerprints += part.fingerprints.len() as u64;
+        self.occurrences = self.occurrences.saturating_add(part.fingerprints.len() as u64);
+        for &(_, delta) in part.deltas {
+            if delta > 0 {
+                self.occurrences = self.occurrences.saturating_add(delta as u64);
+            } else {
+                self.occurrences -= 1;
+                self.tombstones += 1;
+            }
+        }
+    }
+}
+
+/// Appends `sorted`, which is not empty, without its repetitions; the first is one if `repeats`. `twins` gets the index of each one
+/// that was left out. False if they are not in order.
+fn join_repetitions(into: &mut Vec<u64>, sorted: &[u64], repeats: bool, twins: &mut Vec<u32>) -> bool {
+    let start = into.len();
+    into.resize(start + sorted.len(), 0);
+    twins.resize(sorted.len(), 0);
+    // The place of the last one, and the first that is compared with it.
+    let (mut place, mut twin, rest) = if repeats {
+        (start - 1, 0usize, sorted)
+    } else {
+        into[start] = sorted[0];
+        (start, 0, &sorted[1..])
+    };
+    let (mut last, mut ascends) = (sorted[0], true);
+    for &fingerprint in rest {
+        let is_new = fingerprint != last;
+        ascends &= last <= fingerprint;
+        twins[twin] = place as u32;
+        twin = twin.wrapping_add(usize::from(!is_new));
+        place = place.wrapping_add(usize::from(is_new));
+        into[place] = fingerprint;
+        last = fingerprint;
+    }
+    into.truncate(place + 1);
+    twins.truncate(twin);
+    ascends
 }
 
 /// Counts stop here; nobody has that many equal keys.

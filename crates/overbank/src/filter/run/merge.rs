@@ -1,25 +1,20 @@
 //! Merges runs into a new one, a step at a time.
 //!
 //! ```text
-//!   run ─▶ cursor ─▶ decoded blocks ┐                            bound: the least last fingerprint of all inputs
-//!   run ─▶ cursor ─▶ decoded blocks ┼─▶ window: all up to the bound ─▶ merged ─▶ writer's backlog ─▶ new run
-//!   run ─▶ cursor ─▶ decoded blocks ┘
+//!   runs on flash, packed runs in RAM ─▶ Inputs: window by window, merged ─▶ writer's backlog ─▶ new run
 //! ```
 //!
 //! 1. Inputs are never changed; an unfinished merge leaves no file.
 //! 2. The new run is the same however the merge was cut into steps.
+//! 3. Merges of the same inputs over adjacent ranges, by a thread each, give runs whose ranges are disjoint: the pieces of one level.
 
 use super::RunKind;
-use super::cursor::RunCursor;
-use super::entries::{Entries, Part};
-use super::reader::{Run, same_bits};
-use super::window::{self, Scratch};
+use super::inputs::{Inputs, Source};
 use super::writer::{RunInfo, RunWriter};
+use crate::Result;
+use crate::error::invalid;
 use crate::store::Files;
-use crate::{Error, Result};
-
-/// Blocks decoded at a time: windows are then long beside the work that each one costs, and two inputs fit a core's second cache.
-const FILL_BLOCKS: usize = 4;
+use std::ops::RangeInclusive;
 
 /// How runs are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -30,67 +25,75 @@ pub struct MergeOptions {
     pub is_threaded: bool,
 }
 
+/// What a merge took from its sources so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Progress {
+    /// Fingerprints that were merged; at the end, those that the sources have in the merge's range.
+    pub fingerprints: u64,
+    /// Blocks that were unpacked, on flash and in RAM.
+    pub blocks: u64,
+}
+
 /// A merge of runs under way. Dropped before [`Merge::finish`], it removes its file.
 #[derive(Debug)]
 pub struct Merge {
-    inputs: Vec<Input>,
+    inputs: Inputs,
     /// `None` after an error.
     writer: Option<RunWriter>,
     is_last_level: bool,
-    scratch: Scratch,
-}
-
-#[derive(Debug)]
-struct Input {
-    cursor: RunCursor,
-    entries: Entries,
-    /// Entries that were merged.
-    used: usize,
-    /// Whether the cursor came to its end.
-    is_over: bool,
 }
 
 impl Merge {
-    /// Begins to merge `runs`, in any order: counts add up.
+    /// Begins to merge what `sources`, in any order, have in `range` of the fingerprints, `0..=u64::MAX` for all: counts add up.
     ///
     /// # Errors
-    /// `Incompatible` if a run's fingerprints are of another kind; what [`Files::create`] says.
-    pub fn new(files: &Files, kind: RunKind, runs: &[&Run], options: MergeOptions) -> Result<Self> {
-        let inputs = runs.iter().map(|run| {
-            same_kind(kind, run.kind())?;
-            let cursor = run.cursor(options.is_threaded)?;
-            Ok(Input { cursor, entries: Entries::default(), used: 0, is_over: false })
-        });
+    /// `Incompatible` if a source's fingerprints are of another kind; what [`Files::create`] says.
+    pub fn new(
+        files: &Files,
+        kind: RunKind,
+        sources: &[Source<'_>],
+        range: RangeInclusive<u64>,
+        options: MergeOptions,
+    ) -> Result<Self> {
         Ok(Merge {
-            inputs: inputs.collect::<Result<_>>()?,
+            inputs: Inputs::new(kind, sources, &range, options.is_threaded)?,
             writer: Some(RunWriter::create(files, kind, options.is_threaded)?),
             is_last_level: options.is_last_level,
-            scratch: Scratch::default(),
         })
     }
 
-    /// Merges until about `budget_blocks` blocks were read, at least one window; whether there is more.
+    /// Merges until about `budget_blocks` blocks were unpacked, at least one window; whether there is more. What it did is the change
+    /// of [`Merge::progress`].
     ///
     /// # Cost
-    /// `budget_blocks` reads, 4 more for each run, and as many writes.
+    /// `budget_blocks` reads at most, up to 4 more for each source, and as many writes.
     ///
     /// # Errors
-    /// `Corrupt`; `Full` or `Io`. The merge is then of no use; the runs are as they were.
+    /// `Corrupt`; `Full` or `Io`. The merge is then of no use; the sources are as they were.
     pub fn step(&mut self, budget_blocks: u64) -> Result<bool> {
-        let Some(mut writer) = self.writer.take() else { return Err(over()) };
-        let mut read = 0;
-        loop {
-            read += self.fill()?;
-            if self.inputs.is_empty() {
-                self.writer = Some(writer);
-                return Ok(false);
-            }
-            self.merge_window(&mut writer)?;
-            if read >= budget_blocks {
+        let Some(mut writer) = self.writer.take() else { return over() };
+        let before = self.inputs.progress().blocks;
+        let is_last_level = self.is_last_level;
+        while self.inputs.fill()? {
+            writer.push_with(|backlog| {
+                let (start, start_delta) = (backlog.len(), backlog.deltas.len());
+                self.inputs.merge_window(backlog);
+                if is_last_level {
+                    backlog.retain(start, start_delta, |count| count > 0);
+                }
+            })?;
+            if self.inputs.progress().blocks - before >= budget_blocks {
                 self.writer = Some(writer);
                 return Ok(true);
             }
         }
+        self.writer = Some(writer);
+        Ok(false)
+    }
+
+    /// What was done so far.
+    pub fn progress(&self) -> Progress {
+        self.inputs.progress()
     }
 
     /// Merges what is left, and syncs the new run.
@@ -99,63 +102,13 @@ impl Merge {
     /// As [`Merge::step`].
     pub fn finish(mut self) -> Result<RunInfo> {
         self.step(u64::MAX)?;
-        self.writer.ok_or_else(over)?.finish()
-    }
-
-    /// Decodes on where all is merged; drops the inputs that are at their end. Returns how many blocks were read.
-    fn fill(&mut self) -> Result<u64> {
-        let mut read = 0;
-        for input in self.inputs.iter_mut().filter(|input| input.used == input.entries.len()) {
-            input.entries.clear();
-            input.used = 0;
-            for _ in 0..FILL_BLOCKS {
-                if input.is_over || !input.cursor.next_block(&mut input.entries)? {
-                    input.is_over = true;
-                    break;
-                }
-                read += 1;
-            }
+        match self.writer {
+            Some(writer) => writer.finish(),
+            None => over(),
         }
-        self.inputs.retain(|input| !input.entries.is_empty());
-        Ok(read)
-    }
-
-    /// Merges all up to the least last fingerprint of the inputs that have more to come. None of them is without entries.
-    fn merge_window(&mut self, writer: &mut RunWriter) -> Result<()> {
-        let last = |input: &Input| input.entries.fingerprints.last().copied();
-        let unfinished = self.inputs.iter().filter(|input| !input.is_over);
-        let bound = unfinished.filter_map(last).min().unwrap_or(u64::MAX);
-        let mut parts: Vec<Part<'_>> = Vec::with_capacity(self.inputs.len());
-        for input in &mut self.inputs {
-            let rest = &input.entries.fingerprints[input.used..];
-            let end = input.used + rest.partition_point(|&fingerprint| fingerprint <= bound);
-            let part = input.entries.all().slice(input.used, end);
-            input.used = end;
-            if !part.fingerprints.is_empty() {
-                parts.push(part);
-            }
-        }
-        parts.sort_by_key(|part| std::cmp::Reverse(part.fingerprints.len()));
-        writer.push_with(|backlog| {
-            let (start, start_delta) = (backlog.len(), backlog.deltas.len());
-            window::merge(&parts, &mut self.scratch, backlog);
-            if self.is_last_level {
-                backlog.retain(start, start_delta, |count| count > 0);
-            }
-        })
     }
 }
 
-fn same_kind(expected: RunKind, found: RunKind) -> Result<()> {
-    same_bits(expected.fingerprint_bits, found.fingerprint_bits)?;
-    if expected == found {
-        return Ok(());
-    }
-    let (expected, found) = (format!("{expected:?}"), format!("{found:?}"));
-    Err(Error::Incompatible { what: "the hash of a run's fingerprints", expected, found })
-}
-
-fn over() -> Error {
-    let why = "it ended with an error; drop it and begin anew".to_owned();
-    Error::InvalidOption { name: "a merge", value: "gone on with".to_owned(), why }
+fn over<T>() -> Result<T> {
+    invalid("a merge", "gone on with", "it ended with an error; drop it and begin anew")
 }

@@ -1,48 +1,80 @@
-//! Looks fingerprints up in several runs: one block a run and fingerprint, all in one wave of reads.
+//! Looks hashes up in several runs: one block a run and hash, all in one wave of reads.
 //!
 //! ```text
-//!   sorted fingerprints ─fences─▶ groups: a block and the questions to it ─▶ reads of neighbouring blocks ─▶ counts, added up
+//!   sorted prefixes ─▶ those in a run's range ─fences─▶ groups: a block and the questions to it ─▶ reads of neighbouring blocks ─▶
+//!   counts, added up
 //! ```
 
+use super::RunKind;
 use super::decode::Prober;
+use super::format::fingerprint_max;
 use super::reader::{Run, in_file};
+use crate::Result;
 use crate::device::BLOCK_BYTES;
+use crate::error::invalid;
 use crate::store::Files;
-use crate::{Error, Result};
 use std::ops::Range;
 
 /// The most blocks of one read: dense questions are read as in a sweep, sparse ones a block at a time.
 const READ_BLOCKS: usize = 16;
 
 /// A block, and the questions that it may answer.
-struct Group {
-    run: usize,
-    block: u64,
-    asked: Range<usize>,
+pub(super) struct Group {
+    pub(super) run: usize,
+    pub(super) block: u64,
+    pub(super) asked: Range<usize>,
 }
 
-/// Adds to `counts[i]` the counts that `fingerprints[i]` has in `runs`, up to `depth` reads being in flight. `fingerprints` ascend or
-/// repeat, and `runs` are of `files`.
+/// Takes a block's body, the run that it is of, and which questions it is asked.
+type Answer<'a> = dyn FnMut(&Run, &[u8], Range<usize>) -> Result<()> + 'a;
+
+impl Group {
+    /// Puts question `i` to a block; `groups` from `own` on are of the same run, and were asked nothing behind `i`.
+    pub(super) fn ask(groups: &mut Vec<Group>, own: usize, run: usize, block: u64, i: usize) {
+        // Nearly always the last group's block, or one behind it.
+        match groups[own..].iter_mut().rev().take_while(|group| group.block >= block).last() {
+            Some(group) if group.block == block => group.asked.end = i + 1,
+            _ => groups.push(Group { run, block, asked: i..i + 1 }),
+        }
+    }
+}
+
+/// Adds to `counts[i]` the counts that the fingerprint of `prefixes[i]` has in `runs`, up to `depth` reads being in flight. `prefixes`,
+/// each [`KeyHash::high`](crate::KeyHash::high) or its upper part, ascend or repeat; each run takes as many of their bits as its
+/// fingerprints have, so runs of several lengths are asked at once. `runs` are of `files`.
 ///
 /// # Cost
-/// At most a block read a run and fingerprint, each block once; neighbouring ones in reads of up to 64 KiB. RAM: 40 bytes a block, and
-/// the reads in flight.
+/// At most a block read a run and prefix, each block once; neighbouring ones in reads of up to 64 KiB. A run whose range has none of the
+/// prefixes costs two binary searches. RAM: 40 bytes a block, and the reads in flight.
 ///
 /// # Errors
-/// `InvalidOption` for fingerprints out of order or too long, or another number of counts; `Corrupt`; what the device says. The counts
-/// are then of no use.
+/// `InvalidOption` for prefixes out of order, or another number of counts; `Corrupt`; what the device says. The counts are then of no
+/// use.
 pub fn count_many(
     files: &Files,
     runs: &[&Run],
-    fingerprints: &[u64],
+    prefixes: &[u64],
     depth: usize,
     counts: &mut [i64],
 ) -> Result<()> {
-    check_questions(runs, fingerprints, counts.len())?;
+    check_questions(prefixes, counts.len())?;
     let mut groups = Vec::new();
     for (at, run) in runs.iter().enumerate() {
-        find_groups(at, run, fingerprints, &mut groups);
+        find_groups(at, run, prefixes, &mut groups);
     }
+    read_groups(files, runs, &groups, depth, &mut |run, body, asked| {
+        add_counts(body, run.kind, &prefixes[asked.clone()], &mut counts[asked])
+    })
+}
+
+/// Reads the blocks of `groups`, neighbouring ones together, and has `answer` take each with the run that it is of and what it is asked.
+pub(super) fn read_groups(
+    files: &Files,
+    runs: &[&Run],
+    groups: &[Group],
+    depth: usize,
+    answer: &mut Answer<'_>,
+) -> Result<()> {
     let (mut reads, mut pieces) = (Vec::new(), Vec::new());
     let mut first = 0;
     while first < groups.len() {
@@ -56,27 +88,29 @@ pub fn count_many(
         for (group, bytes) in groups[pieces[i].clone()].iter().zip(bytes.chunks_exact(BLOCK_BYTES)) {
             let run = runs[group.run];
             let body = run.segment.body_of(group.block, bytes)?;
-            let prober = Prober::new(body, run.max());
-            let at = group.block * BLOCK_BYTES as u64;
-            let mut prober = prober.map_err(|error| in_file(error, run.segment.path(), at))?;
-            let asked = group.asked.clone();
-            for (count, &fingerprint) in counts[asked.clone()].iter_mut().zip(&fingerprints[asked]) {
-                *count = count.saturating_add(prober.count(fingerprint));
-            }
+            answer(run, body, group.asked.clone())
+                .map_err(|error| in_file(error, run.segment.path(), group.block * BLOCK_BYTES as u64))?;
         }
         Ok(())
     })
 }
 
-fn find_groups(at: usize, run: &Run, fingerprints: &[u64], groups: &mut Vec<Group>) {
+/// Adds the counts that a block of a run of `kind` has for ascending `prefixes`.
+pub(super) fn add_counts(body: &[u8], kind: RunKind, prefixes: &[u64], counts: &mut [i64]) -> Result<()> {
+    let mut prober = Prober::new(body, fingerprint_max(kind.fingerprint_bits))?;
+    for (count, &prefix) in counts.iter_mut().zip(prefixes) {
+        *count = count.saturating_add(prober.count(kind.fingerprint_of(prefix))?);
+    }
+    Ok(())
+}
+
+fn find_groups(at: usize, run: &Run, prefixes: &[u64], groups: &mut Vec<Group>) {
     let own = groups.len();
-    for (i, &fingerprint) in fingerprints.iter().enumerate() {
-        for block in run.block_of(fingerprint) {
-            // Nearly always the last group's block, or one behind it.
-            match groups[own..].iter_mut().rev().take_while(|group| group.block >= block).last() {
-                Some(group) if group.block == block => group.asked.end = i + 1,
-                _ => groups.push(Group { run: at, block, asked: i..i + 1 }),
-            }
+    // A level is often cut into runs of disjoint ranges: each is asked what it may know.
+    let within = run.within(prefixes);
+    for (&prefix, i) in prefixes[within.clone()].iter().zip(within.start..) {
+        for block in run.block_of(run.kind.fingerprint_of(prefix)) {
+            Group::ask(groups, own, at, block, i);
         }
     }
 }
@@ -87,25 +121,18 @@ fn neighbours(groups: &[Group]) -> usize {
     1 + groups.windows(2).take(READ_BLOCKS - 1).take_while(is_next).count()
 }
 
-fn check_questions(runs: &[&Run], fingerprints: &[u64], counts: usize) -> Result<()> {
-    let invalid = |name, value, why: &str| Err(Error::InvalidOption { name, value, why: why.to_owned() });
-    if counts != fingerprints.len() {
-        return invalid("counts", counts.to_string(), "there is one for each fingerprint");
+/// Prefixes ascend or repeat, and there is an answer for each.
+pub(super) fn check_questions(prefixes: &[u64], answers: usize) -> Result<()> {
+    if answers != prefixes.len() {
+        return invalid("counts", answers, format!("there is one for each of {} prefixes", prefixes.len()));
     }
-    if let Some(pair) = fingerprints.windows(2).find(|pair| pair[0] > pair[1]) {
-        return invalid(
-            "a fingerprint",
-            format!("{:#x}", pair[1]),
-            "fingerprints to look up ascend; sort them",
-        );
+    check_order(prefixes)
+}
+
+/// Prefixes ascend or repeat.
+pub(super) fn check_order(prefixes: &[u64]) -> Result<()> {
+    match prefixes.windows(2).find(|pair| pair[0] > pair[1]) {
+        Some(pair) => invalid("a prefix", format!("{:#x}", pair[1]), "prefixes to look up ascend; sort them"),
+        None => Ok(()),
     }
-    let last = fingerprints.last().copied().unwrap_or(0);
-    if runs.iter().any(|run| last > run.max()) {
-        return invalid(
-            "a fingerprint",
-            format!("{last:#x}"),
-            "it has more bits than the run's fingerprints",
-        );
-    }
-    Ok(())
 }

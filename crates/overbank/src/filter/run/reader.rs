@@ -7,7 +7,7 @@ use crate::error::corrupt_bytes;
 use crate::segment::Segment;
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
 /// An open run: its fences are in RAM. Shared by all threads; it stays readable after its file is removed.
@@ -80,13 +80,32 @@ impl Run {
         if fingerprint > self.max() { 0..0 } else { self.segment.find(self.kind.hash(fingerprint)) }
     }
 
-    /// Whether each of `fingerprints`, which ascend or repeat, has a count above 0 in this run; see [`super::count_many`].
+    /// The blocks that may have a fingerprint in `range`.
+    pub(super) fn blocks_of(&self, range: &RangeInclusive<u64>) -> Range<u64> {
+        let Some((first, last)) = self.segment.hash_range() else { return 0..0 };
+        let (from, to) = (*range.start(), (*range.end()).min(self.max()));
+        if from > to || self.kind.hash(from) > last || self.kind.hash(to) < first {
+            return 0..0;
+        }
+        // In the run's own range the fences know at least one block.
+        let start = self.segment.find(self.kind.hash(from).max(first)).start;
+        start..self.segment.find(self.kind.hash(to).min(last)).end
+    }
+
+    /// Which of ascending `prefixes` lie between its first and its last fingerprint.
+    pub(super) fn within(&self, prefixes: &[u64]) -> Range<usize> {
+        let Some((first, last)) = self.segment.hash_range() else { return 0..0 };
+        self.kind.within(prefixes, self.kind.fingerprint_of(first), self.kind.fingerprint_of(last))
+    }
+
+    /// Whether the fingerprint of each of `prefixes`, which ascend or repeat, has a count above 0 in this run; see
+    /// [`super::count_many`].
     ///
     /// # Errors
     /// As [`super::count_many`].
-    pub fn contains_many(&self, files: &Files, fingerprints: &[u64], depth: usize) -> Result<Vec<bool>> {
-        let mut counts = vec![0; fingerprints.len()];
-        query::count_many(files, &[self], fingerprints, depth, &mut counts)?;
+    pub fn contains_many(&self, files: &Files, prefixes: &[u64], depth: usize) -> Result<Vec<bool>> {
+        let mut counts = vec![0; prefixes.len()];
+        query::count_many(files, &[self], prefixes, depth, &mut counts)?;
         Ok(counts.into_iter().map(|count| count > 0).collect())
     }
 
@@ -95,7 +114,18 @@ impl Run {
     /// # Errors
     /// None yet; the cursor's calls have theirs.
     pub fn cursor(&self, is_ahead: bool) -> Result<RunCursor> {
-        RunCursor::new(self, is_ahead)
+        self.cursor_within(0..=u64::MAX, is_ahead)
+    }
+
+    /// Goes through the entries of fingerprints in `range` in order; if `is_ahead`, a thread reads what comes next.
+    ///
+    /// # Cost
+    /// The blocks that have a fingerprint in `range` are read, and seldom one more at either end.
+    ///
+    /// # Errors
+    /// None yet; the cursor's calls have theirs.
+    pub fn cursor_within(&self, range: RangeInclusive<u64>, is_ahead: bool) -> Result<RunCursor> {
+        RunCursor::new(self, range, is_ahead)
     }
 
     /// Reads the whole run and checks every seal, every entry, what it says of itself and the whole-file hash.

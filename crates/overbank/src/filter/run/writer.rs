@@ -10,8 +10,9 @@
 
 use super::RunKind;
 use super::encode::Cutter;
-use super::entries::{Entries, clamp};
+use super::entries::{Entries, Totals};
 use super::format::{Meta, check_bits, fingerprint_max};
+use crate::error::invalid;
 use crate::segment::{BODY_BYTES, SegmentWriter};
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
@@ -45,9 +46,8 @@ pub struct RunWriter {
     is_broken: bool,
     /// The last fingerprint that was cut.
     last_cut: Option<u64>,
-    /// Of what was cut: tombstones and occurrences.
-    tombstones: u64,
-    occurrences: u64,
+    /// Of what was cut.
+    totals: Totals,
     /// Scratch: places of repetitions.
     twins: Vec<u32>,
     body: Box<[u8; BODY_BYTES]>,
@@ -67,8 +67,7 @@ impl RunWriter {
             is_open: false,
             is_broken: false,
             last_cut: None,
-            tombstones: 0,
-            occurrences: 0,
+            totals: Totals::default(),
             twins: Vec::new(),
             body: Box::new([0; BODY_BYTES]),
         })
@@ -93,21 +92,9 @@ impl RunWriter {
         let before = self.last();
         let repeats = before == Some(first) && self.is_open;
         self.check_next(if repeats { None } else { before }, first)?;
-        self.check_max(last)?;
-        if !repeats && batch.is_sorted_by(|one, next| one < next) {
-            // The most frequent case, at the speed of a copy.
-            self.backlog.fingerprints.extend_from_slice(batch);
-            self.is_open = true;
-            return self.cut(false);
-        }
-        if !join_repetitions(&mut self.backlog.fingerprints, batch, repeats, &mut self.twins) {
+        check_max(self.kind, last)?;
+        if !self.backlog.push_sorted(batch, repeats, &mut self.twins) {
             return Err(out_of_order(first, last));
-        }
-        for &twin in &self.twins {
-            match self.backlog.deltas.last_mut() {
-                Some((i, delta)) if *i == twin => *delta = clamp(*delta + 2) - 1,
-                _ => self.backlog.deltas.push((twin, 1)),
-            }
         }
         self.is_open = true;
         self.cut(false)
@@ -130,7 +117,7 @@ impl RunWriter {
     fn push_counted_batch(&mut self, batch: &[(u64, i64)]) -> Result<()> {
         for &(fingerprint, count) in batch {
             self.check_next(self.last(), fingerprint)?;
-            self.check_max(fingerprint)?;
+            check_max(self.kind, fingerprint)?;
             if count == 0 {
                 let why = "a fingerprint without occurrences is not in a run".to_owned();
                 return Err(Error::InvalidOption { name: "a count", value: "0".to_owned(), why });
@@ -158,7 +145,7 @@ impl RunWriter {
     pub fn finish(mut self) -> Result<RunInfo> {
         self.check_usable()?;
         self.cut(true)?;
-        let (tombstones, occurrences) = (self.tombstones, self.occurrences);
+        let Totals { tombstones, occurrences, .. } = self.totals;
         let meta = Meta { fingerprint_bits: self.kind.fingerprint_bits, tombstones, occurrences };
         let segment = self.segment.finish(&meta.encode())?;
         let (file, blocks, fingerprints) = (segment.file, segment.blocks, segment.entries);
@@ -179,22 +166,10 @@ impl RunWriter {
         }
         if start > 0 {
             self.last_cut = Some(self.backlog.fingerprints[start - 1]);
-            self.count_front(start);
+            self.totals.add(self.backlog.all().slice(0, start));
             self.backlog.drop_front(start);
         }
         Ok(())
-    }
-
-    fn count_front(&mut self, keys: usize) {
-        self.occurrences = self.occurrences.saturating_add(keys as u64);
-        for (_, delta) in self.backlog.deltas.iter().take_while(|delta| (delta.0 as usize) < keys) {
-            if *delta > 0 {
-                self.occurrences = self.occurrences.saturating_add(*delta as u64);
-            } else {
-                self.occurrences -= 1;
-                self.tombstones += 1;
-            }
-        }
     }
 
     fn last(&self) -> Option<u64> {
@@ -208,15 +183,6 @@ impl RunWriter {
         }
     }
 
-    fn check_max(&self, fingerprint: u64) -> Result<()> {
-        let bits = self.kind.fingerprint_bits;
-        if fingerprint <= fingerprint_max(bits) {
-            return Ok(());
-        }
-        let why = format!("this run's fingerprints have {bits} bits");
-        Err(Error::InvalidOption { name: "a fingerprint", value: format!("{fingerprint:#x}"), why })
-    }
-
     fn check_usable(&self) -> Result<()> {
         if !self.is_broken {
             return Ok(());
@@ -226,35 +192,17 @@ impl RunWriter {
     }
 }
 
-fn out_of_order(found: u64, before: u64) -> Error {
+pub(super) fn out_of_order(found: u64, before: u64) -> Error {
     let why = format!("a run's fingerprints ascend, and it or one behind it comes after {before:#x}");
     Error::InvalidOption { name: "a fingerprint", value: format!("{found:#x}"), why }
 }
 
-/// Appends `sorted`, which is not empty, without its repetitions; the first is one if `repeats`. `twins` gets the index of each one
-/// that was left out. False if they are not in order.
-fn join_repetitions(into: &mut Vec<u64>, sorted: &[u64], repeats: bool, twins: &mut Vec<u32>) -> bool {
-    let start = into.len();
-    into.resize(start + sorted.len(), 0);
-    twins.resize(sorted.len(), 0);
-    // The place of the last one, and the first that is compared with it.
-    let (mut place, mut twin, rest) = if repeats {
-        (start - 1, 0usize, sorted)
-    } else {
-        into[start] = sorted[0];
-        (start, 0, &sorted[1..])
-    };
-    let (mut last, mut ascends) = (sorted[0], true);
-    for &fingerprint in rest {
-        let is_new = fingerprint != last;
-        ascends &= last <= fingerprint;
-        twins[twin] = place as u32;
-        twin = twin.wrapping_add(usize::from(!is_new));
-        place = place.wrapping_add(usize::from(is_new));
-        into[place] = fingerprint;
-        last = fingerprint;
+/// Refuses a fingerprint that is too long.
+pub(super) fn check_max(kind: RunKind, fingerprint: u64) -> Result<()> {
+    let bits = kind.fingerprint_bits;
+    if fingerprint <= fingerprint_max(bits) {
+        return Ok(());
     }
-    into.truncate(place + 1);
-    twins.truncate(twin);
-    ascends
+    let why = format!("this run's fingerprints have {bits} bits");
+    invalid("a fingerprint", format!("{fingerprint:#x}"), why)
 }

@@ -13,7 +13,8 @@ fn sum(models: &[Model], is_last_level: bool) -> Model {
 }
 
 fn merge(store: &Store, bits: u32, runs: &[&Run], options: MergeOptions, steps: Option<u64>) -> Run {
-    let mut merge = Merge::new(store.files(), kind(bits), runs, options).unwrap();
+    let sources: Vec<Source<'_>> = runs.iter().copied().map(Source::Flash).collect();
+    let mut merge = Merge::new(store.files(), kind(bits), &sources, 0..=u64::MAX, options).unwrap();
     if let Some(budget) = steps {
         while merge.step(budget).unwrap() {}
         assert!(!merge.step(budget).unwrap(), "it stays at its end");
@@ -63,6 +64,98 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #[test]
+    fn pieces_of_a_level_are_together_the_sum_of_flash_and_memory(
+        (bits, models) in (16u32..=64).prop_flat_map(|bits| (Just(bits), family(bits))),
+        on_flash: [bool; 8], borders in prop::collection::vec(any::<u64>(), 0..4), is_last_level: bool,
+    ) {
+        let store = store();
+        let models: Vec<Model> = models.into_iter().map(packed::small).collect();
+        let runs: Vec<Run> = models.iter().map(|model| run_of(store.files(), bits, model)).collect();
+        let sources: Vec<Source<'_>> = (runs.iter().zip(&models).zip(on_flash))
+            .map(|((run, model), on_flash)| match on_flash {
+                true => Source::Flash(run),
+                false => Source::Memory(packed::packed(bits, model)),
+            })
+            .collect();
+        // Borders where fingerprints are, too.
+        let mut borders: Vec<u64> = borders.into_iter().map(|border| border >> (64 - bits)).collect();
+        borders.extend(models[0].keys().step_by(700).copied());
+        borders.sort_unstable();
+        borders.dedup();
+        let starts = std::iter::once(0).chain(borders.iter().map(|border| border + 1));
+        let ends = borders.iter().copied().chain([u64::MAX]);
+        let mut whole = Vec::new();
+        for (start, end) in starts.zip(ends) {
+            let options = MergeOptions { is_last_level, is_threaded: false };
+            let merge = Merge::new(store.files(), kind(bits), &sources, start..=end, options).unwrap();
+            whole.extend(read(&open(store.files(), bits, &merge.finish().unwrap()), false).unwrap());
+        }
+        prop_assert_eq!(whole, listed(&sum(&models, is_last_level)));
+    }
+
+    #[test]
+    fn packed_runs_merge_to_their_sum(
+        (bits, models) in (16u32..=64).prop_flat_map(|bits| (Just(bits), family(bits))),
+    ) {
+        let models: Vec<Model> = models.into_iter().map(packed::small).collect();
+        let runs: Vec<_> = models.iter().map(|model| packed::packed(bits, model)).collect();
+        let merged = Arc::new(PackedRun::merge(kind(bits), &runs).unwrap());
+        let expected = sum(&models, false);
+        prop_assert_eq!(packed::entries_of(&merged, 0..=u64::MAX), listed(&expected));
+        let inserted: i64 = expected.values().map(|&count| count.max(0)).sum();
+        prop_assert_eq!((merged.fingerprints(), merged.occurrences()), (expected.len() as u64, inserted as u64));
+    }
+}
+
+#[test]
+fn a_hundred_packed_runs_merge_in_little_memory() {
+    let models: Vec<Model> =
+        (1..=128).map(|seed| uniform(4000, 40, seed).into_iter().map(|f| (f, 1)).collect()).collect();
+    let runs: Vec<_> = models.iter().map(|model| packed::packed(40, model)).collect();
+    let merged = Arc::new(PackedRun::merge(kind(40), &runs).unwrap());
+    let expected = sum(&models, false);
+    assert_eq!(packed::entries_of(&merged, 0..=u64::MAX), listed(&expected));
+    let store = store();
+    let sources: Vec<Source<'_>> = runs.into_iter().map(Source::Memory).collect();
+    let mut merge =
+        Merge::new(store.files(), kind(40), &sources, 0..=u64::MAX, MergeOptions::default()).unwrap();
+    let mut steps = 0;
+    while merge.step(1).unwrap() {
+        steps += 1;
+    }
+    // A step takes half a block of each run, or more.
+    assert!(steps <= 2 * 4000 / 1024 + 1, "{steps}");
+    assert_eq!(read(&open(store.files(), 40, &merge.finish().unwrap()), false).unwrap(), listed(&expected));
+}
+
+#[test]
+fn a_merge_of_a_range_reads_its_blocks_only() {
+    let device = crate::device::sim::SimDevice::new(1);
+    let store = store_on(Arc::new(device.clone()));
+    let run = run_of(store.files(), 40, &uniform(400_000, 40, 1).into_iter().map(|f| (f, 1)).collect());
+    device.reset_counts();
+    let eighth = 1u64 << 37;
+    for i in 0..8 {
+        let range = i * eighth..=(i + 1) * eighth - 1;
+        let options = MergeOptions::default();
+        Merge::new(store.files(), kind(40), &[Source::Flash(&run)], range, options)
+            .unwrap()
+            .finish()
+            .unwrap();
+    }
+    let read = device.io_counts().blocks_read;
+    assert!(read >= run.blocks() && read <= run.blocks() + 7, "{read} of {}", run.blocks());
+    // A range without fingerprints, or none at all.
+    #[allow(clippy::reversed_empty_ranges)]
+    for range in [5..=4, 1 << 40..=u64::MAX] {
+        let mut cursor = run.cursor_within(range, false).unwrap();
+        assert!(!cursor.next_block(&mut Entries::default()).unwrap());
+    }
+}
+
 #[test]
 fn runs_of_many_blocks_and_other_sizes_merge() {
     let store = store();
@@ -92,15 +185,19 @@ fn a_step_reads_about_its_budget() {
     let store = store_on(Arc::new(device.clone()));
     let models = [1, 2].map(|seed| uniform(400_000, 40, seed).into_iter().map(|f| (f, 1)).collect::<Model>());
     let runs = models.each_ref().map(|model| run_of(store.files(), 40, model));
+    let sources = [Source::Flash(&runs[0]), Source::Flash(&runs[1])];
     let mut merge =
-        Merge::new(store.files(), kind(40), &[&runs[0], &runs[1]], MergeOptions::default()).unwrap();
+        Merge::new(store.files(), kind(40), &sources, 0..=u64::MAX, MergeOptions::default()).unwrap();
     let (mut steps, mut most) = (0, 0);
     device.reset_counts();
     let mut before = 0;
     while merge.step(64).unwrap() {
+        assert!(merge.progress().blocks >= 64 * (steps + 1));
         let read = device.io_counts().blocks_read;
         (steps, most, before) = (steps + 1, most.max(read - before), read);
     }
+    let whole = Progress { fingerprints: 800_000, blocks: runs[0].blocks() + runs[1].blocks() };
+    assert_eq!(merge.progress(), whole);
     merge.finish().unwrap();
     let read = device.io_counts().blocks_read;
     assert_eq!(read, runs[0].blocks() + runs[1].blocks(), "each block is read once");
@@ -116,9 +213,10 @@ fn a_dropped_merge_leaves_no_file() {
     let model: Model = uniform(2_000_000, 40, 1).into_iter().map(|f| (f, 1)).collect();
     let run = run_of(store.files(), 40, &model);
     let before = device.list().unwrap();
+    let sources = [Source::Flash(&run), Source::Flash(&run)];
     for is_threaded in [false, true] {
         let options = MergeOptions { is_last_level: true, is_threaded };
-        let mut merge = Merge::new(store.files(), kind(40), &[&run, &run], options).unwrap();
+        let mut merge = Merge::new(store.files(), kind(40), &sources, 0..=u64::MAX, options).unwrap();
         assert!(merge.step(600).unwrap());
         assert_ne!(device.list().unwrap(), before);
         drop(merge);

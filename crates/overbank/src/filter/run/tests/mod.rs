@@ -3,7 +3,9 @@
 mod blocks;
 mod faults;
 mod merges;
+mod packed;
 mod queries;
+mod values;
 
 use super::*;
 use crate::Seed;

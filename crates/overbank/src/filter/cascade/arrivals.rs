@@ -1,0 +1,174 @@
+//! Keys that are inserted unless they are there, with the answer for each.
+//!
+//! ```text
+//!   arrivals ─▶ rounds, by hash range ─▶ sort ─▶ first of equal ones ─▶ sums ─▶ 0: new, insert ─▶ mask in order of arrival
+//! ```
+//!
+//! What a lookup on flash costs falls with the keys that are looked up together: a batch of a few thousand reads a block a key and
+//! run, one of millions sweeps all runs at the device's sequential rate. [`Arrivals`] is for streams that can wait for that.
+
+use super::CascadeFilter;
+use super::shared::Shared;
+use crate::batch::Sorter;
+use crate::error::invalid;
+use crate::{KeyHash, Result};
+use std::sync::Arc;
+
+/// Rounds of a large batch: what a round needs is a sixteenth of what it would need at once.
+const ROUNDS_MAX: usize = 16;
+/// Bytes of a waiting key: its hash, its answer, and its share of a round.
+const KEY_BYTES: usize = 8 + 1 + 3;
+/// RAM of a round whatever the number of keys.
+const ROUND_BYTES: usize = 4 << 20;
+
+/// Keys that wait to be inserted, in order of arrival: [`CascadeFilter::insert_if_absent`] for streams that can wait, so that
+/// millions of keys share a sweep over the filter.
+#[derive(Debug)]
+pub struct Arrivals {
+    prefixes: Vec<u64>,
+    mask: Vec<bool>,
+    capacity: usize,
+}
+
+impl Arrivals {
+    /// Room for `memory_bytes`, 12 a key.
+    ///
+    /// # Errors
+    /// `InvalidOption` below 8 MiB.
+    pub fn new(memory_bytes: usize) -> Result<Self> {
+        if memory_bytes < 2 * ROUND_BYTES {
+            return invalid(
+                "memory_bytes",
+                memory_bytes,
+                format!("arrivals need at least {}", 2 * ROUND_BYTES),
+            );
+        }
+        let capacity = (memory_bytes - ROUND_BYTES) / KEY_BYTES;
+        Ok(Arrivals { prefixes: Vec::new(), mask: Vec::new(), capacity })
+    }
+
+    /// Takes as many of `hashes` as fit, from the front, and returns how many.
+    #[must_use = "what was not taken must be pushed again after they were inserted"]
+    pub fn push(&mut self, hashes: &[KeyHash]) -> usize {
+        let taken = hashes.len().min(self.capacity - self.prefixes.len());
+        if self.prefixes.capacity() < self.prefixes.len() + taken {
+            // Doubling, but never beyond the budget.
+            let wanted = (2 * self.prefixes.capacity()).clamp(self.prefixes.len() + taken, self.capacity);
+            self.prefixes.reserve_exact(wanted - self.prefixes.len());
+        }
+        self.prefixes.extend(hashes[..taken].iter().map(|hash| hash.high()));
+        taken
+    }
+
+    /// Keys that wait.
+    pub fn len(&self) -> usize {
+        self.prefixes.len()
+    }
+
+    /// Whether none wait.
+    pub fn is_empty(&self) -> bool {
+        self.prefixes.is_empty()
+    }
+
+    /// Keys that fit.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Whether the next push takes nothing.
+    pub fn is_full(&self) -> bool {
+        self.prefixes.len() == self.capacity
+    }
+
+    /// Inserts those that are not in `filter`, and tells for each, in order of arrival, whether it was new. They wait no more.
+    ///
+    /// # Cost
+    /// As [`CascadeFilter::insert_if_absent`] of all of them.
+    ///
+    /// # Errors
+    /// As there. Some may be inserted then, and all wait on.
+    pub fn insert_if_absent(&mut self, filter: &mut CascadeFilter) -> Result<&[bool]> {
+        self.mask.clear();
+        self.mask.reserve_exact(self.prefixes.len());
+        self.mask.resize(self.prefixes.len(), false);
+        filter.shared.insert_if_absent(0, &self.prefixes, &mut self.mask)?;
+        self.prefixes.clear();
+        Ok(&self.mask)
+    }
+}
+
+/// Equal entries of a round: what they have in common, and their places in order of arrival.
+struct Group<'a> {
+    places: &'a [[u64; 2]],
+    sum: i64,
+}
+
+impl Shared {
+    /// Sets the mask of those prefixes that are not in the filter, and inserts them through a writer's log: of equal ones the first.
+    pub(super) fn insert_if_absent(
+        self: &Arc<Self>,
+        slot: usize,
+        prefixes: &[u64],
+        mask: &mut [bool],
+    ) -> Result<()> {
+        self.rounds(prefixes, true, |groups| {
+            let first = |group: &Group<'_>| group.places[0][1] as usize;
+            let new: Vec<usize> = groups.iter().filter(|group| group.sum <= 0).map(first).collect();
+            self.add(slot, new.iter().map(|&i| prefixes[i]), false)?;
+            new.iter().for_each(|&i| mask[i] = true);
+            Ok(())
+        })
+    }
+
+    /// Sets the mask of those prefixes that are in the filter, and removes an occurrence of each.
+    pub(super) fn remove_if_present(
+        self: &Arc<Self>,
+        slot: usize,
+        prefixes: &[u64],
+        mask: &mut [bool],
+    ) -> Result<()> {
+        self.removable()?;
+        self.rounds(prefixes, false, |groups| {
+            let there = |group: &Group<'_>| group.places.len().min(usize::try_from(group.sum).unwrap_or(0));
+            let places = groups.iter().flat_map(|group| &group.places[..there(group)]);
+            let old: Vec<usize> = places.map(|place| place[1] as usize).collect();
+            self.add(slot, old.iter().map(|&i| prefixes[i]), true)?;
+            old.iter().for_each(|&i| mask[i] = true);
+            Ok(())
+        })
+    }
+
+    /// Gives `each` the prefixes of one hash range after the other, equal ones together, with what the filter has of them.
+    fn rounds(
+        self: &Arc<Self>,
+        prefixes: &[u64],
+        presence: bool,
+        mut each: impl FnMut(&[Group<'_>]) -> Result<()>,
+    ) -> Result<()> {
+        self.writable()?;
+        let rounds = prefixes.len().div_ceil(self.options.questions()).next_power_of_two().min(ROUNDS_MAX);
+        let (mut places, mut scratch, mut sorter) = (Vec::new(), Vec::new(), Sorter::new());
+        let (mut asked, mut sums) = (Vec::new(), Vec::new());
+        for round in 0..rounds as u64 {
+            let mask = self.mask(self.board().era);
+            let in_round = |prefix: u64| u128::from(prefix) * rounds as u128 >> 64 == u128::from(round);
+            places.clear();
+            places.extend(
+                (prefixes.iter().zip(0u64..))
+                    .filter(|one| in_round(*one.0))
+                    .map(|(prefix, i)| [prefix & mask, i]),
+            );
+            sorter.sort(&mut places, &mut scratch);
+            let alike: Vec<&[[u64; 2]]> = places.chunk_by(|a, b| a[0] == b[0]).collect();
+            for alike in alike.chunks(self.options.questions()) {
+                asked.clear();
+                asked.extend(alike.iter().map(|places| places[0][0]));
+                self.sums(&asked, presence, &mut sums)?;
+                let groups: Vec<Group<'_>> =
+                    alike.iter().zip(&sums).map(|(places, &sum)| Group { places, sum }).collect();
+                each(&groups)?;
+            }
+        }
+        Ok(())
+    }
+}

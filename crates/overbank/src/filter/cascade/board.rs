@@ -1,0 +1,413 @@
+//! What there is, what is being merged, and what is to be merged next.
+//!
+//! ```text
+//!   logs ─seal─▶ packed runs in RAM ─flush, a task─▶ runs on flash ─merges, tasks─▶ longer runs
+//!                                     a task is cut into lanes, by hash range: one thread takes a lane for a step
+//! ```
+//!
+//! Invariants:
+//! 1. A packed run or run is in the list until what replaces it is whole and stands in its place, in one change under the lock. So
+//!    every look at the board sees each entry exactly once.
+//! 2. A file that the last commit, or one under way, names is not removed; the store does that once no commit names it.
+
+use super::levels::{Age, LevelRun, due, level_of};
+use super::options::{CascadeOptions, Policy};
+use crate::filter::run::{Merge, PackedRun, Run, RunKind};
+use crate::store::FileId;
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// After a full disk, merges are tried again when so many logs have come since.
+const RETRY_LOGS: u64 = 16;
+/// A merge of fewer keys is not worth a second thread, and its pieces not a second file.
+const LANE_KEYS_MIN: u64 = 1 << 20;
+
+/// What new entries belong to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Era {
+    /// Counts the changes of the others.
+    pub(super) number: u64,
+    pub(super) generation: u32,
+    pub(super) pane: u64,
+}
+
+/// Entries in RAM.
+#[derive(Clone, Debug)]
+pub(super) struct Packed {
+    pub(super) id: u64,
+    pub(super) run: Arc<PackedRun>,
+    pub(super) bits: u32,
+    pub(super) pane: u64,
+    pub(super) age: Age,
+    pub(super) is_busy: bool,
+}
+
+/// A merge, in lanes.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) id: u64,
+    pub(super) is_flush: bool,
+    pub(super) packed: Vec<u64>,
+    pub(super) runs: Vec<u64>,
+    pub(super) kind: RunKind,
+    pub(super) pane: u64,
+    pub(super) age: Age,
+    pub(super) is_last_level: bool,
+    /// Keys to be merged.
+    pub(super) keys: u64,
+    pub(super) lanes: Vec<Lane>,
+}
+
+/// A range of a task's hashes.
+#[derive(Debug)]
+pub(super) enum Lane {
+    Waiting(RangeInclusive<u64>),
+    Going(Box<Merge>),
+    /// All is merged; the last blocks and a sync are missing.
+    Ended(Box<Merge>),
+    /// A thread has it.
+    Away,
+    /// `None` where nothing was left.
+    Done(Option<Arc<Run>>),
+}
+
+/// A disk that was full.
+#[derive(Clone, Debug)]
+pub(super) struct Stall {
+    pub(super) path: PathBuf,
+    pub(super) needed_bytes: u64,
+    /// Logs by then.
+    logs: u64,
+    /// How many times it was so.
+    pub(super) number: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Board {
+    pub(super) era: Era,
+    /// Oldest first.
+    pub(super) packed: Vec<Packed>,
+    pub(super) packed_bytes: usize,
+    /// Oldest first.
+    pub(super) runs: Vec<LevelRun>,
+    pub(super) tasks: Vec<Task>,
+    /// Logs that were sealed.
+    pub(super) logs: u64,
+    /// How many there were when the log of each writer took its first entry; `None` where it is empty.
+    pub(super) open_logs: Vec<Option<u64>>,
+    pub(super) stall: Option<Stall>,
+    stalls: u64,
+    pub(super) is_changed: bool,
+    /// Background jobs that look for lanes.
+    pub(super) drivers: usize,
+    /// What the last commit names, and what one under way does.
+    pub(super) committed: BTreeSet<FileId>,
+    pub(super) prepared: BTreeSet<FileId>,
+    /// Files that were replaced while a commit under way may have named them.
+    pub(super) replaced: Vec<FileId>,
+    next_id: u64,
+}
+
+impl Board {
+    pub(super) fn new(era: Era, logs: u64, writers: usize, runs: Vec<LevelRun>) -> Self {
+        let committed: BTreeSet<FileId> =
+            runs.iter().flat_map(|run| &run.pieces).map(|piece| piece.file_ref().id).collect();
+        let next_id = runs.iter().map(|run| run.id + 1).max().unwrap_or(0);
+        Board {
+            era,
+            packed: Vec::new(),
+            packed_bytes: 0,
+            runs,
+            tasks: Vec::new(),
+            logs,
+            open_logs: vec![None; writers],
+            stall: None,
+            stalls: 0,
+            is_changed: false,
+            drivers: 0,
+            prepared: committed.clone(),
+            committed,
+            replaced: Vec::new(),
+            next_id,
+        }
+    }
+
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// Notes that a writer's log takes its first entry; returns how many it may take before the generation could be full.
+    pub(super) fn begin_log(&mut self, writer: usize, options: &CascadeOptions) -> u64 {
+        self.open_logs[writer] = Some(self.logs);
+        self.is_changed = true;
+        let generation = self.era.generation;
+        let left = options.capacity(generation).saturating_sub(self.fingerprints_of(generation, options));
+        left / self.open_logs.len() as u64
+    }
+
+    /// Takes the packed log of a writer in, and begins a generation if this one is full.
+    pub(super) fn add_packed(&mut self, writer: usize, run: PackedRun, era: Era, options: &CascadeOptions) {
+        let newest = self.logs;
+        self.logs += 1;
+        self.is_changed = true;
+        let age = Age { oldest: self.open_logs[writer].take().unwrap_or(newest), newest };
+        self.put_packed(run, options.bits(era.generation) + options.value_bits, era.pane, age);
+        if era == self.era
+            && self.fingerprints_of(self.era.generation, options) >= options.capacity(era.generation)
+        {
+            let longer = options.bits(era.generation + 1) > options.bits(era.generation);
+            if longer {
+                self.era = Era { number: era.number + 1, generation: era.generation + 1, ..era };
+            }
+        }
+    }
+
+    pub(super) fn put_packed(&mut self, run: PackedRun, bits: u32, pane: u64, age: Age) {
+        if run.fingerprints() == 0 {
+            return;
+        }
+        self.packed_bytes += run.memory_bytes();
+        let id = self.new_id();
+        self.packed.push(Packed { id, run: Arc::new(run), bits, pane, age, is_busy: false });
+        self.packed.sort_by_key(|packed| packed.age.newest);
+    }
+
+    pub(super) fn drop_packed(&mut self, ids: &[u64]) {
+        self.packed.retain(|packed| !ids.contains(&packed.id));
+        self.packed_bytes = self.packed.iter().map(|packed| packed.run.memory_bytes()).sum();
+    }
+
+    /// Different fingerprints of a generation, as far as is known without merging.
+    fn fingerprints_of(&self, generation: u32, options: &CascadeOptions) -> u64 {
+        let bits = options.bits(generation) + options.value_bits;
+        let packed =
+            self.packed.iter().filter(|packed| packed.bits == bits).map(|packed| packed.run.fingerprints());
+        let runs = self.runs.iter().filter(|run| run.bits == bits).map(LevelRun::fingerprints);
+        packed.chain(runs).sum()
+    }
+
+    /// Begins to flush the packed runs, of the oldest family if there are several, unless that is under way.
+    pub(super) fn begin_flush(&mut self, kind: RunKind, lanes: usize) {
+        if self.tasks.iter().any(|task| task.is_flush) {
+            return;
+        }
+        let Some(&Packed { bits, pane, .. }) = self.packed.iter().find(|packed| !packed.is_busy) else {
+            return;
+        };
+        let mut inputs = Vec::new();
+        let mut keys = 0;
+        for packed in self
+            .packed
+            .iter_mut()
+            .filter(|packed| !packed.is_busy && (packed.bits, packed.pane) == (bits, pane))
+        {
+            packed.is_busy = true;
+            keys += packed.run.fingerprints();
+            inputs.push(packed.id);
+        }
+        self.begin(true, inputs, Vec::new(), RunKind { fingerprint_bits: bits, ..kind }, pane, keys, lanes);
+    }
+
+    /// Begins the merges that are due.
+    pub(super) fn begin_merges(&mut self, kind: RunKind, policy: Policy, flush_keys: u64, lanes: usize) {
+        if self.stall.as_ref().is_some_and(|stall| self.logs < stall.logs + RETRY_LOGS) {
+            return;
+        }
+        while let Some(inputs) = due(&self.runs, self.era.pane, flush_keys, policy) {
+            self.begin_merge(kind, inputs, lanes);
+        }
+    }
+
+    /// Begins to merge the runs `inputs`, all of one family.
+    pub(super) fn begin_merge(&mut self, kind: RunKind, inputs: Vec<u64>, lanes: usize) {
+        let (mut keys, mut family) = (0, None);
+        for run in self.runs.iter_mut().filter(|run| inputs.contains(&run.id)) {
+            run.is_busy = true;
+            keys += run.fingerprints();
+            family = Some((run.bits, run.pane));
+        }
+        let Some((bits, pane)) = family else { return };
+        self.begin(false, Vec::new(), inputs, RunKind { fingerprint_bits: bits, ..kind }, pane, keys, lanes);
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "they are the parts of a task")]
+    fn begin(
+        &mut self,
+        is_flush: bool,
+        packed: Vec<u64>,
+        runs: Vec<u64>,
+        kind: RunKind,
+        pane: u64,
+        keys: u64,
+        lanes: usize,
+    ) {
+        let ages = self.packed.iter().filter(|one| packed.contains(&one.id)).map(|one| one.age);
+        let Some(age) =
+            Age::joined(ages.chain(self.runs.iter().filter(|run| runs.contains(&run.id)).map(|run| run.age)))
+        else {
+            return;
+        };
+        // A tombstone takes from what is older than it: if all of that is merged here, there is nothing left for it to take.
+        let is_last_level = (self.runs.iter().filter(|run| !runs.contains(&run.id)).map(|run| run.age))
+            .chain(self.packed.iter().filter(|one| !packed.contains(&one.id)).map(|one| one.age))
+            .map(|other| other.oldest)
+            .chain(self.open_logs.iter().flatten().copied())
+            .all(|oldest| oldest > age.newest);
+        let lanes = (keys / LANE_KEYS_MIN).clamp(1, lanes as u64);
+        let id = self.new_id();
+        let lanes = ranges(kind.fingerprint_bits, lanes).map(Lane::Waiting).collect();
+        self.tasks.push(Task { id, is_flush, packed, runs, kind, pane, age, is_last_level, keys, lanes });
+        // Flushes make room, and short merges are not to wait for long ones.
+        self.tasks.sort_by_key(|task| (!task.is_flush, task.keys));
+    }
+
+    /// Takes a lane that can be worked on. At most `merges_max` merges are open at a time, for each holds memory.
+    pub(super) fn take_lane(&mut self, merges_max: usize, may_end: bool) -> Option<(u64, usize, Lane)> {
+        let tasks = self.open_tasks(merges_max);
+        for task in tasks {
+            let task = &mut self.tasks[task];
+            if let Some(at) = task.lanes.iter().position(|lane| lane.can_go(may_end)) {
+                let lane = std::mem::replace(&mut task.lanes[at], Lane::Away);
+                return Some((task.id, at, lane));
+            }
+        }
+        None
+    }
+
+    /// How many lanes [`Board::take_lane`] would give.
+    pub(super) fn lanes_to_take(&self, merges_max: usize) -> usize {
+        let lanes = self.open_tasks(merges_max).into_iter().flat_map(|task| &self.tasks[task].lanes);
+        lanes.filter(|lane| lane.can_go(true)).count()
+    }
+
+    /// The tasks that may be worked on: flushes, merges that have begun, and the shortest others up to `merges_max`.
+    fn open_tasks(&self, merges_max: usize) -> Vec<usize> {
+        let mut open = self.tasks.iter().filter(|task| !task.is_flush && task.has_begun()).count();
+        let may_go = |(_, task): &(usize, &Task)| {
+            if task.is_flush || task.has_begun() {
+                return true;
+            }
+            open += 1;
+            open <= merges_max
+        };
+        self.tasks.iter().enumerate().filter(may_go).map(|(at, _)| at).collect()
+    }
+
+    pub(super) fn task(&mut self, id: u64) -> Option<&mut Task> {
+        self.tasks.iter_mut().find(|task| task.id == id)
+    }
+
+    /// Ends a task without a result: its inputs stay. Returns the files that are to be removed now.
+    pub(super) fn give_up(&mut self, id: u64) -> Vec<FileId> {
+        let Some(at) = self.tasks.iter().position(|task| task.id == id) else { return Vec::new() };
+        let task = self.tasks.remove(at);
+        self.packed
+            .iter_mut()
+            .filter(|one| task.packed.contains(&one.id))
+            .for_each(|one| one.is_busy = false);
+        self.runs.iter_mut().filter(|run| task.runs.contains(&run.id)).for_each(|run| run.is_busy = false);
+        task.into_pieces().map(|piece| piece.file_ref().id).collect()
+    }
+
+    /// Drops what belongs to panes before `oldest`. Returns the files that are to be removed now.
+    pub(super) fn drop_before(&mut self, oldest: u64) -> Vec<FileId> {
+        let flushes: Vec<u64> = (self.tasks.iter())
+            .filter(|task| task.is_flush && task.pane < oldest)
+            .map(|task| task.id)
+            .collect();
+        let mut dead: Vec<FileId> = flushes.into_iter().flat_map(|task| self.give_up(task)).collect();
+        let packed: Vec<u64> =
+            self.packed.iter().filter(|packed| packed.pane < oldest).map(|packed| packed.id).collect();
+        self.drop_packed(&packed);
+        dead.extend(self.drop_runs(|run| run.pane < oldest));
+        dead
+    }
+
+    /// Several runs of one family, none of which is being merged.
+    pub(super) fn idle_family(&self) -> Option<Vec<u64>> {
+        let family = |run: &LevelRun| (run.bits, run.pane);
+        self.runs.iter().find_map(|run| {
+            let of_it = || self.runs.iter().filter(|other| family(other) == family(run));
+            (of_it().count() > 1 && of_it().all(|run| !run.is_busy))
+                .then(|| of_it().map(|run| run.id).collect())
+        })
+    }
+
+    pub(super) fn note_stall(&mut self, path: PathBuf, needed_bytes: u64) {
+        self.stalls += 1;
+        self.stall = Some(Stall { path, needed_bytes, logs: self.logs, number: self.stalls });
+    }
+
+    /// Puts the result of a task that is done in the place of its inputs. Returns the files that are to be removed now.
+    pub(super) fn publish(&mut self, id: u64, flush_keys: u64, policy: Policy) -> Vec<FileId> {
+        let Some(at) = self.tasks.iter().position(|task| task.id == id) else { return Vec::new() };
+        let task = self.tasks.remove(at);
+        self.stall = None;
+        self.is_changed = true;
+        self.drop_packed(&task.packed);
+        let dead = self.drop_runs(|run| task.runs.contains(&run.id));
+        let (bits, pane, age) = (task.kind.fingerprint_bits, task.pane, task.age);
+        let pieces: Vec<Arc<Run>> = task.into_pieces().collect();
+        if !pieces.is_empty() {
+            let keys = pieces.iter().map(|piece| piece.fingerprints()).sum();
+            let level = level_of(keys, flush_keys, policy);
+            let id = self.new_id();
+            self.runs.push(LevelRun { id, pieces, level, bits, pane, age, is_busy: false });
+            self.runs.sort_by_key(|run| run.age.newest);
+        }
+        dead
+    }
+
+    /// Drops runs, and the tasks that read them. Returns the files that are to be removed now.
+    pub(super) fn drop_runs(&mut self, is_dropped: impl Fn(&LevelRun) -> bool) -> Vec<FileId> {
+        let (dropped, kept): (Vec<LevelRun>, Vec<LevelRun>) =
+            std::mem::take(&mut self.runs).into_iter().partition(is_dropped);
+        self.runs = kept;
+        let mut dead = Vec::new();
+        for run in dropped.iter().filter(|run| run.is_busy) {
+            let reader = self.tasks.iter().find(|task| task.runs.contains(&run.id)).map(|task| task.id);
+            dead.extend(reader.into_iter().flat_map(|task| self.give_up(task)));
+        }
+        for piece in dropped.iter().flat_map(|run| &run.pieces) {
+            let id = piece.file_ref().id;
+            match (self.committed.contains(&id), self.prepared.contains(&id)) {
+                // The store removes it with the next commit.
+                (true, _) => {}
+                (false, true) => self.replaced.push(id),
+                (false, false) => dead.push(id),
+            }
+        }
+        dead
+    }
+}
+
+impl Task {
+    fn has_begun(&self) -> bool {
+        self.lanes.iter().any(|lane| !matches!(lane, Lane::Waiting(_)))
+    }
+
+    /// What its lanes have made.
+    fn into_pieces(self) -> impl Iterator<Item = Arc<Run>> {
+        self.lanes.into_iter().filter_map(|lane| if let Lane::Done(piece) = lane { piece } else { None })
+    }
+}
+
+impl Lane {
+    fn can_go(&self, may_end: bool) -> bool {
+        match self {
+            Lane::Waiting(_) | Lane::Going(_) => true,
+            Lane::Ended(_) => may_end,
+            Lane::Away | Lane::Done(_) => false,
+        }
+    }
+}
+
+/// The whole range of fingerprints, in equal parts.
+fn ranges(bits: u32, parts: u64) -> impl Iterator<Item = RangeInclusive<u64>> {
+    let end = 1u128 << bits;
+    let border = move |part: u64| end * u128::from(part) / u128::from(parts);
+    (0..parts).map(move |part| border(part) as u64..=(border(part + 1) - 1) as u64)
+}

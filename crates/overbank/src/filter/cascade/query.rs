@@ -1,0 +1,149 @@
+//! Looks keys up: in the logs, in the packed runs, and in all runs on flash in one wave of reads.
+
+use super::board::Board;
+use super::levels::Age;
+use super::shared::{Shared, lock};
+use crate::filter::run::{PackedRun, Run, RunKind, count_many};
+use crate::{KeyHash, Result};
+use std::sync::Arc;
+
+/// Reads in flight.
+const DEPTH: usize = 128;
+/// So many packed runs of about the same length are merged when somebody looks keys up in them.
+const PACKED_FAN_OUT: usize = 8;
+
+/// Asks the filter beside those who write to it; see [`CascadeFilter::reader`](super::CascadeFilter::reader).
+#[derive(Clone, Debug)]
+pub struct CascadeReader {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl CascadeReader {
+    /// As [`CascadeFilter::contains_many`](super::CascadeFilter::contains_many).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn contains_many(&self, hashes: &[KeyHash]) -> Result<Vec<bool>> {
+        self.shared.ask(hashes, true, |sum| sum > 0)
+    }
+
+    /// As [`CascadeFilter::count_many`](super::CascadeFilter::count_many).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn count_many(&self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
+        self.shared.ask(hashes, false, |sum| u64::try_from(sum).unwrap_or(0))
+    }
+}
+
+impl Shared {
+    /// What `answer` makes of the sum of each key's counts, in the order of `hashes`; see [`Shared::sums`].
+    fn ask<T: Clone + Default>(
+        &self,
+        hashes: &[KeyHash],
+        presence: bool,
+        answer: impl Fn(i64) -> T,
+    ) -> Result<Vec<T>> {
+        let mut asked: Vec<(u64, usize)> = hashes.iter().map(|hash| hash.high()).zip(0..).collect();
+        asked.sort_unstable();
+        let mut answers = vec![T::default(); hashes.len()];
+        let (mut prefixes, mut sums) = (Vec::new(), Vec::new());
+        for asked in asked.chunks(self.options.questions()) {
+            prefixes.clear();
+            prefixes.extend(asked.iter().map(|one| one.0));
+            self.sums(&prefixes, presence, &mut sums)?;
+            asked.iter().zip(&sums).for_each(|(one, &sum)| answers[one.1] = answer(sum));
+        }
+        Ok(answers)
+    }
+
+    /// Sets `sums` to the counts of ascending prefixes of hashes, added up over the whole filter. If only their `presence` is of
+    /// interest, what is in RAM is not looked for on flash.
+    ///
+    /// # Cost
+    /// At most a block read a prefix and run, all in one wave; neighbouring blocks are read together.
+    pub(super) fn sums(&self, prefixes: &[u64], presence: bool, sums: &mut Vec<i64>) -> Result<()> {
+        sums.clear();
+        sums.resize(prefixes.len(), 0);
+        let (packed, runs) = self.look(prefixes, sums)?;
+        for packed in &packed {
+            packed.count_many(prefixes, sums)?;
+        }
+        let runs: Vec<&Run> = runs.iter().map(|run| &**run).collect();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        if !presence || sums.iter().all(|&sum| sum <= 0) {
+            return count_many(&self.files, &runs, prefixes, DEPTH, sums);
+        }
+        let open: Vec<usize> = (0..sums.len()).filter(|&i| sums[i] <= 0).collect();
+        let left: Vec<u64> = open.iter().map(|&i| prefixes[i]).collect();
+        let mut found: Vec<i64> = open.iter().map(|&i| sums[i]).collect();
+        count_many(&self.files, &runs, &left, DEPTH, &mut found)?;
+        open.iter().zip(found).for_each(|(&i, sum)| sums[i] = sum);
+        Ok(())
+    }
+
+    /// Counts in the logs, and tells what else there is at that moment: each entry is in one place.
+    fn look(&self, prefixes: &[u64], sums: &mut [i64]) -> Result<(Vec<Arc<PackedRun>>, Vec<Arc<Run>>)> {
+        self.join_packed()?;
+        let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
+        let board = self.board();
+        let packed = board.packed.iter().map(|packed| Arc::clone(&packed.run)).collect();
+        let runs = board.runs.iter().flat_map(|run| run.pieces.iter().cloned()).collect();
+        drop(board);
+        let mut entries = Vec::new();
+        for slot in slots.iter_mut().filter(|slot| !slot.log.is_empty()) {
+            let mask = self.mask(slot.era);
+            entries.clear();
+            entries.extend(prefixes.iter().map(|prefix| prefix & mask));
+            slot.log.count_many(&entries, sums);
+        }
+        Ok((packed, runs))
+    }
+
+    /// Merges packed runs where there are many, so that lookups need not go through each: those who insert and never ask do
+    /// not pay for it.
+    fn join_packed(&self) -> Result<()> {
+        loop {
+            let mut board = self.board();
+            let Some(ids) = short_packed(&mut board, self.shares.packed_bytes / 8) else { return Ok(()) };
+            let inputs: Vec<_> =
+                board.packed.iter().filter(|packed| ids.contains(&packed.id)).cloned().collect();
+            drop(board);
+            let runs: Vec<Arc<PackedRun>> = inputs.iter().map(|packed| Arc::clone(&packed.run)).collect();
+            let (bits, pane) = (inputs[0].bits, inputs[0].pane);
+            let joined = PackedRun::merge(RunKind { fingerprint_bits: bits, ..self.kind }, &runs)?;
+            let mut board = self.board();
+            board.drop_packed(&ids);
+            if let Some(age) = Age::joined(inputs.iter().map(|packed| packed.age)) {
+                board.put_packed(joined, bits, pane, age);
+            }
+        }
+    }
+}
+
+/// Picks packed runs to be merged, and marks them.
+fn short_packed(board: &mut Board, bytes_max: usize) -> Option<Vec<u64>> {
+    let class = |bytes: usize| bytes.max(1).ilog2() / PACKED_FAN_OUT.ilog2();
+    let mut idle: Vec<_> = (board.packed.iter().filter(|packed| !packed.is_busy))
+        .map(|packed| {
+            (
+                (packed.bits, packed.pane, class(packed.run.memory_bytes())),
+                packed.id,
+                packed.run.memory_bytes(),
+            )
+        })
+        .collect();
+    idle.sort_unstable();
+    let alike = idle.chunk_by(|a, b| a.0 == b.0).find(|alike| {
+        alike.len() >= PACKED_FAN_OUT && alike.iter().map(|one| one.2).sum::<usize>() <= bytes_max
+    })?;
+    let ids: Vec<u64> = alike.iter().map(|one| one.1).collect();
+    board
+        .packed
+        .iter_mut()
+        .filter(|packed| ids.contains(&packed.id))
+        .for_each(|packed| packed.is_busy = true);
+    Some(ids)
+}

@@ -1,0 +1,107 @@
+//! What a filter holds.
+
+use super::CascadeFilter;
+use super::levels::LevelRun;
+use super::options::CascadeOptions;
+use super::shared::lock;
+
+/// What a filter holds and costs at this moment, from [`CascadeFilter::report`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// Its options.
+    pub options: CascadeOptions,
+    /// Different fingerprints, those counted twice that are in two runs; tombstones not among them.
+    pub fingerprints: u64,
+    /// Occurrences inserted, less those that merges saw removed.
+    pub occurrences: u64,
+    /// Fingerprints of removals that no merge has annihilated.
+    pub tombstones: u64,
+    /// Entries that are in RAM alone.
+    pub in_memory: u64,
+    /// Bytes of the runs on flash.
+    pub flash_bytes: u64,
+    /// RAM that logs, packed runs and fences take, in bytes.
+    pub memory_bytes: usize,
+    /// The false-positive rate that is to be expected now.
+    pub false_positive_rate: f64,
+    /// Fingerprints as a share of the expected keys; above 1, generations of longer fingerprints have begun.
+    pub fullness: f64,
+    /// Which generation new entries belong to, from 0.
+    pub generation: u32,
+    /// Which pane new entries belong to, from 0.
+    pub pane: u64,
+    /// The runs on flash, oldest first.
+    pub runs: Vec<RunReport>,
+    /// Merges that wait because the disk was full, and where.
+    pub stalled: Option<String>,
+}
+
+/// A run of a [`Report`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunReport {
+    /// Its level: runs of level 0 are as long as a flush of full RAM.
+    pub level: i32,
+    /// Bits of its fingerprints, values among them.
+    pub fingerprint_bits: u32,
+    /// Different fingerprints.
+    pub fingerprints: u64,
+    /// Bytes on flash.
+    pub bytes: u64,
+    /// Its pane.
+    pub pane: u64,
+}
+
+impl CascadeFilter {
+    /// What the filter holds and costs now.
+    pub fn report(&self) -> Report {
+        let shared = &self.shared;
+        let slots: Vec<_> = shared.slots.iter().map(lock).collect();
+        let board = shared.board();
+        let in_logs: u64 = slots.iter().map(|slot| slot.log.len() as u64).sum();
+        let packed = || board.packed.iter().map(|packed| &*packed.run);
+        let runs = || board.runs.iter();
+        let tombstones =
+            packed().map(|run| run.tombstones()).sum::<u64>() + runs().map(LevelRun::tombstones).sum::<u64>();
+        let entries = in_logs
+            + packed().map(|run| run.fingerprints()).sum::<u64>()
+            + runs().map(LevelRun::fingerprints).sum::<u64>();
+        // A key errs where one of the fingerprints is its own.
+        let value_bits = shared.options.value_bits as i32;
+        let share =
+            |bits: u32, fingerprints: u64| fingerprints as f64 * f64::from(2).powi(value_bits - bits as i32);
+        let false_positive_rate = in_logs as f64
+            * f64::from(2).powi(-(shared.options.bits(board.era.generation) as i32))
+            + board
+                .packed
+                .iter()
+                .map(|one| share(one.bits, one.run.fingerprints() - one.run.tombstones()))
+                .sum::<f64>()
+            + runs().map(|run| share(run.bits, run.fingerprints() - run.tombstones())).sum::<f64>();
+        let logs_bytes = slots.len() * shared.options.log_bytes();
+        Report {
+            options: shared.options,
+            fingerprints: entries - tombstones,
+            occurrences: in_logs
+                + packed().map(|run| run.occurrences()).sum::<u64>()
+                + runs().map(LevelRun::occurrences).sum::<u64>(),
+            tombstones,
+            in_memory: in_logs + packed().map(|run| run.fingerprints()).sum::<u64>(),
+            flash_bytes: runs().map(LevelRun::bytes).sum(),
+            memory_bytes: logs_bytes + board.packed_bytes + runs().map(LevelRun::memory_bytes).sum::<usize>(),
+            false_positive_rate: false_positive_rate.min(1.0),
+            fullness: (entries - tombstones) as f64 / shared.options.keys as f64,
+            generation: board.era.generation,
+            pane: board.era.pane,
+            runs: runs()
+                .map(|run| RunReport {
+                    level: run.level,
+                    fingerprint_bits: run.bits,
+                    fingerprints: run.fingerprints(),
+                    bytes: run.bytes(),
+                    pane: run.pane,
+                })
+                .collect(),
+            stalled: board.stall.as_ref().map(|stall| stall.path.display().to_string()),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A cascade filter in its store: what a commit names, and how it comes back.
+//!
+//! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
+//! until a commit that does not name it.
+
+use super::CascadeFilter;
+use super::board::{Board, Era};
+use super::format::{RunState, State, VERSION};
+use super::levels::LevelRun;
+use super::options::CascadeOptions;
+use super::shared::{MERGES_MAX, Shared, Shares};
+use crate::filter::run::{Run, RunKind};
+use crate::store::{
+    CommitId, Entry, FileId, FileRef, Files, Participant, Prepared, Record, Store, Structure,
+};
+use crate::{Error, Result};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+/// Cascade filters own this number among the structures of a store.
+const STRUCTURE: Structure = Structure { id: 19, version: VERSION };
+/// The most lanes of a merge.
+const LANES_MAX: usize = 8;
+/// RAM of a lane's writer, and of each run that it reads.
+const WRITER_BYTES: usize = 5 << 18;
+const CURSOR_BYTES: usize = 5 << 16;
+
+impl Store {
+    /// The cascade filter of this name: the stored one, or a new one. A stored one keeps its own expected keys, rate and values;
+    /// memory, policy and writers are those given.
+    ///
+    /// # Errors
+    /// As [`CascadeFilter::open`] and [`CascadeFilter::create`]; `Incompatible` if the stored one has values or panes of another
+    /// number, or another false-positive rate.
+    pub fn cascade(&self, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<CascadeFilter>>> {
+        let Some(entry) = self.record(name) else { return CascadeFilter::create(self, name, options) };
+        options.check()?;
+        let stored = decode(name, &entry)?.options;
+        let shape =
+            |options: &CascadeOptions| (options.value_bits, options.panes, options.false_positive_rate);
+        if shape(&options) != shape(&stored) {
+            let [expected, found] = [&options, &stored].map(|options| {
+                let (value_bits, panes, rate) = shape(options);
+                format!("{value_bits} bits of value, {panes} panes, a rate of {rate}")
+            });
+            return Err(Error::Incompatible { what: "the filter", expected, found });
+        }
+        CascadeFilter::open_with(self, name, CascadeOptions { keys: stored.keys, ..options })
+    }
+}
+
+impl CascadeFilter {
+    /// A new, empty filter that takes part in the store's commits. Its RAM comes from the store's budget.
+    ///
+    /// # Errors
+    /// `InvalidOption`, `BudgetExceeded`, `AlreadyExists`, `ReadOnly`.
+    pub fn create(store: &Store, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<Self>>> {
+        if store.record(name).is_some() {
+            return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
+        }
+        options.check()?;
+        let era = Era { number: 0, generation: 0, pane: 0 };
+        let mut board = Board::new(era, 0, options.writers, Vec::new());
+        board.is_changed = true;
+        Self::assemble(store, name, options, board)
+    }
+
+    /// The filter of this name at the store's last commit; in a store that is open read-only it can be asked only.
+    ///
+    /// # Errors
+    /// `NotFound`, `Incompatible` if it is another kind of summary, `UnsupportedVersion`, `Corrupt`, `BudgetExceeded`.
+    pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
+        let options = decode(name, &found(store, name)?)?.options;
+        Self::open_with(store, name, options)
+    }
+
+    fn open_with(store: &Store, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<Self>>> {
+        let entry = found(store, name)?;
+        let state = decode(name, &entry)?;
+        let stored: usize = state.runs.iter().map(|run| run.pieces).sum();
+        let named = entry.record.files.len();
+        if stored != named {
+            let (expected, found) = (stored.to_string(), named.to_string());
+            return Err(Error::Corrupt {
+                path: name.into(),
+                at: 0,
+                what: "number of files",
+                expected,
+                found,
+            });
+        }
+        let mut files = entry.record.files.iter();
+        let mut runs = Vec::new();
+        for (id, run) in (0..).zip(&state.runs) {
+            let kind = RunKind { fingerprint_bits: run.bits, ..kind_of(store) };
+            let pieces = files
+                .by_ref()
+                .take(run.pieces)
+                .map(|file| Ok(Arc::new(Run::open(store.files(), file, kind)?)));
+            let pieces = pieces.collect::<Result<Vec<_>>>()?;
+            let RunState { level, bits, pane, age, .. } = *run;
+            runs.push(LevelRun { id, pieces, level, bits, pane, age, is_busy: false });
+        }
+        let era = Era { number: 0, generation: state.generation, pane: state.pane };
+        Self::assemble(store, name, options, Board::new(era, state.logs, options.writers, runs))
+    }
+
+    fn assemble(
+        store: &Store,
+        name: &str,
+        options: CascadeOptions,
+        board: Board,
+    ) -> Result<Arc<Mutex<Self>>> {
+        let reservation = store.budget().reserve(
+            &format!("cascade filter {name:?}"),
+            options.memory_bytes,
+            options.memory_bytes,
+        )?;
+        let read_only = store.is_read_only().then(|| store.device().path());
+        let spawner = store.workers().spawner();
+        let shares = shares(&options, spawner.threads());
+        let kind = kind_of(store);
+        let shared = Shared::new(options, (store.files().clone(), kind, spawner), read_only, shares, board);
+        let filter =
+            Arc::new(Mutex::new(CascadeFilter { shared, writers_given: 0, _reservation: reservation }));
+        match store.attach(name, Arc::clone(&filter) as Arc<Mutex<dyn Participant>>) {
+            // Any number of readers may ask; one of them is enough to vouch for the blocks.
+            Err(Error::AlreadyExists { .. }) if store.is_read_only() => Ok(filter),
+            attached => attached.map(|()| filter),
+        }
+    }
+}
+
+/// How a filter divides its memory, beside `threads` background threads.
+pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Shares {
+    let small = options.memory_bytes < 64 << 20;
+    let lanes = if small { 1 } else { (threads + options.writers.min(2)).clamp(1, LANES_MAX) };
+    // Reads in flight of lookups, and what they are sorted in.
+    let lookups = options.memory_bytes / 8;
+    let merges = (MERGES_MAX + 1) * lanes * (WRITER_BYTES + options.policy.fan_out() as usize * CURSOR_BYTES);
+    let logs = options.writers * options.log_bytes();
+    let packed_bytes =
+        options.memory_bytes.saturating_sub(lookups + merges + logs).max(options.memory_bytes / 4);
+    let flush_keys = (packed_bytes / 8 * 5 / options.packed_log_bytes() * options.log_keys())
+        .max(options.log_keys()) as u64;
+    Shares { packed_bytes, flush_keys, lanes }
+}
+
+impl Participant for CascadeFilter {
+    fn structure(&self) -> Structure {
+        STRUCTURE
+    }
+
+    fn prepare(&mut self, _: &Files, _: CommitId) -> Result<Prepared> {
+        // What a commit that failed would have named, and was replaced since, is not needed.
+        for file in self.shared.forget_prepared() {
+            self.shared.files.discard(file)?;
+        }
+        if !self.shared.board().is_changed {
+            return Ok(Prepared::Unchanged);
+        }
+        self.flush()?;
+        let mut board = self.shared.board();
+        let files: Vec<FileRef> =
+            board.runs.iter().flat_map(|run| &run.pieces).map(|piece| piece.file_ref()).collect();
+        let named: BTreeSet<FileId> = files.iter().map(|file| file.id).collect();
+        board.prepared = named;
+        board.is_changed = false;
+        let state = State {
+            options: self.shared.options,
+            logs: board.logs,
+            generation: board.era.generation,
+            pane: board.era.pane,
+            runs: (board.runs.iter())
+                .map(|run| {
+                    let LevelRun { level, bits, pane, age, .. } = *run;
+                    RunState { level, bits, pieces: run.pieces.len(), pane, age }
+                })
+                .collect(),
+        };
+        Ok(Prepared::Changed(Record { state: state.encode(), files }))
+    }
+
+    fn committed(&mut self, _: CommitId) {
+        let mut board = self.shared.board();
+        board.committed = board.prepared.clone();
+        // They are the store's to remove now, with the next commit.
+        board.replaced.clear();
+    }
+}
+
+impl Shared {
+    /// Gives the files up that only a commit which failed would have named, and that were replaced since.
+    fn forget_prepared(&self) -> Vec<FileId> {
+        let mut board = self.board();
+        if board.prepared != board.committed {
+            board.prepared = board.committed.clone();
+            board.is_changed = true;
+        }
+        std::mem::take(&mut board.replaced)
+    }
+}
+
+fn kind_of(store: &Store) -> RunKind {
+    RunKind {
+        fingerprint_bits: 1,
+        seed_fingerprint: store.seed().fingerprint(),
+        hash_kind: store.hash_kind(),
+    }
+}
+
+fn found(store: &Store, name: &str) -> Result<Entry> {
+    store.record(name).ok_or_else(|| Error::NotFound { what: "cascade filter", name: name.to_owned() })
+}
+
+fn decode(name: &str, entry: &Entry) -> Result<State> {
+    if entry.structure.id != STRUCTURE.id {
+        let (expected, found) = (STRUCTURE.id.to_string(), entry.structure.id.to_string());
+        return Err(Error::Incompatible { what: "structure id", expected, found });
+    }
+    if entry.structure.version != VERSION {
+        return Err(Error::UnsupportedVersion {
+            what: format!("cascade filter {name:?}"),
+            found: entry.structure.version.into(),
+            supported: VERSION.into(),
+        });
+    }
+    State::decode(&entry.record.state)
+}

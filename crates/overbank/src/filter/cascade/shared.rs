@@ -1,0 +1,347 @@
+//! The filter as all its threads see it: who works on merges, and how fast writers may go meanwhile.
+//!
+//! ```text
+//!   writer ─▶ log ─▶ board          each key inserted while there is work owes the work of a few keys: it is taken from what
+//!     ▲                │            the background has done, or done at once, a step of some milliseconds at a time
+//!     └── a step ◀─────┼─▶ background jobs: step, step, …
+//! ```
+//!
+//! So a long merge never holds up an insert for longer than a step, and is done before the next one of its kind is due, whatever the
+//! speed of the device: the paper's deamortization. Without background threads the writers do all of it, in a fixed order.
+
+use super::board::{Board, Era, Lane};
+use super::log::Log;
+use super::options::{CascadeOptions, Policy};
+use crate::filter::run::{Merge, MergeOptions, PackedRun, Run, RunKind, Source};
+use crate::store::{FileId, Files, Spawner};
+use crate::{Error, Result};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Blocks that a step unpacks, of 1,000 to 2,500 keys each: some milliseconds of a core.
+const STEP_BLOCKS: u64 = 96;
+/// Open merges at a time, beside a flush.
+pub(super) const MERGES_MAX: usize = 3;
+/// Work done ahead of the writers, in keys: so much may come in a burst.
+const CREDIT_KEYS_MAX: i64 = 1 << 22;
+
+/// A writer's log, and what its entries belong to.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) log: Log,
+    pub(super) era: Era,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) options: CascadeOptions,
+    pub(super) files: Files,
+    /// The kind of all runs, but for the length of fingerprints.
+    pub(super) kind: RunKind,
+    /// Where the store is, if it is open read-only.
+    pub(super) read_only: Option<PathBuf>,
+    pub(super) slots: Vec<Mutex<Slot>>,
+    pub(super) shares: Shares,
+    spawner: Spawner,
+    board: Mutex<Board>,
+    changed: Condvar,
+    has_work: AtomicBool,
+    /// Keys of work done, less those owed.
+    balance: AtomicI64,
+    era_number: AtomicU64,
+}
+
+/// How the memory is divided, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shares {
+    /// Packed runs and fences.
+    pub(super) packed_bytes: usize,
+    /// Keys of a run that a flush makes.
+    pub(super) flush_keys: u64,
+    /// Lanes of a merge.
+    pub(super) lanes: usize,
+}
+
+impl Shared {
+    pub(super) fn new(
+        options: CascadeOptions,
+        (files, kind, spawner): (Files, RunKind, Spawner),
+        read_only: Option<PathBuf>,
+        shares: Shares,
+        board: Board,
+    ) -> Arc<Self> {
+        let era = board.era;
+        let slot = |_| Mutex::new(Slot { log: Log::new(&options), era });
+        Arc::new(Shared {
+            slots: (0..options.writers).map(slot).collect(),
+            options,
+            files,
+            kind,
+            read_only,
+            shares,
+            spawner,
+            era_number: AtomicU64::new(era.number),
+            board: Mutex::new(board),
+            changed: Condvar::new(),
+            has_work: AtomicBool::new(false),
+            balance: AtomicI64::new(0),
+        })
+    }
+
+    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
+        lock(&self.board)
+    }
+
+    /// Bits of the entries of an era.
+    pub(super) fn entry_bits(&self, era: Era) -> u32 {
+        self.options.bits(era.generation) + self.options.value_bits
+    }
+
+    /// What new entries belong to.
+    pub(super) fn era_number(&self) -> u64 {
+        self.era_number.load(Ordering::Acquire)
+    }
+
+    /// Says that the era changed.
+    pub(super) fn note_era(&self, board: &Board) {
+        self.era_number.store(board.era.number, Ordering::Release);
+    }
+
+    /// RAM that packed runs may take: the fences of what is on flash need theirs.
+    pub(super) fn packed_room(&self, board: &Board) -> usize {
+        let fences: usize = board.runs.iter().map(|run| run.memory_bytes()).sum();
+        self.shares.packed_bytes.saturating_sub(fences).max(self.shares.packed_bytes / 8)
+    }
+
+    /// Begins what is due, and sees to it that somebody works on it.
+    pub(super) fn schedule(self: &Arc<Self>, board: &mut Board) {
+        // Room is left for what comes while a flush is under way.
+        if board.packed_bytes > self.packed_room(board) / 8 * 5 && board.stall.is_none() {
+            board.begin_flush(self.kind, self.shares.lanes);
+        }
+        board.begin_merges(self.kind, self.options.policy, self.shares.flush_keys, self.shares.lanes);
+        self.wake(board);
+    }
+
+    /// Spawns background jobs while there are lanes to take.
+    pub(super) fn wake(self: &Arc<Self>, board: &mut Board) {
+        self.has_work.store(!board.tasks.is_empty(), Ordering::Release);
+        self.changed.notify_all();
+        while board.drivers < self.spawner.threads() && board.drivers < board.lanes_to_take(MERGES_MAX) {
+            board.drivers += 1;
+            let shared = Arc::clone(self);
+            self.spawner.spawn(move || shared.drive());
+        }
+    }
+
+    /// Goes on with one step, and then gives others of the store their turn.
+    fn drive(self: Arc<Self>) -> Result<()> {
+        let did = self.step(true);
+        let mut board = self.board();
+        board.drivers -= 1;
+        self.wake(&mut board);
+        match did {
+            // The disk may have room again later, and the writers hear of it.
+            Ok(_) | Err(Error::Full { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Works on a lane for a step; false if there is none to take. Ending a lane syncs a file, which `may_end` allows.
+    pub(super) fn step(self: &Arc<Self>, may_end: bool) -> Result<bool> {
+        let may_end = may_end || self.spawner.threads() == 0;
+        let mut board = self.board();
+        let Some((id, at, lane)) = board.take_lane(MERGES_MAX, may_end) else { return Ok(false) };
+        let Some(sources) = sources(&board, id) else { return Ok(false) };
+        drop(board);
+        let worked = self.work(lane, &sources);
+        let mut board = self.board();
+        match worked {
+            Ok((lane, keys)) => {
+                self.credit(keys);
+                let task = board.task(id);
+                let is_done = task.is_some_and(|task| {
+                    task.lanes[at] = lane;
+                    task.lanes.iter().all(|lane| matches!(lane, Lane::Done(_)))
+                });
+                let dead = if is_done { self.publish(&mut board, id) } else { Vec::new() };
+                self.wake(&mut board);
+                drop(board);
+                dead.into_iter().try_for_each(|file| self.files.discard(file))?;
+                Ok(true)
+            }
+            Err(error) => {
+                let dead = board.give_up(id);
+                if let Error::Full { path, needed_bytes } = &error {
+                    board.note_stall(path.clone(), *needed_bytes);
+                }
+                self.wake(&mut board);
+                drop(board);
+                // The store removes what is left when it is next opened.
+                dead.into_iter().for_each(|file| drop(self.files.discard(file)));
+                Err(error)
+            }
+        }
+    }
+
+    fn publish(self: &Arc<Self>, board: &mut Board, task: u64) -> Vec<FileId> {
+        let dead = board.publish(task, self.shares.flush_keys, self.options.policy);
+        self.schedule(board);
+        dead
+    }
+
+    /// A step of a lane, without the lock: what becomes of it, and the keys that were merged.
+    fn work(&self, lane: Lane, sources: &Sources) -> Result<(Lane, u64)> {
+        let mut merge = match lane {
+            Lane::Waiting(range) => {
+                let options = MergeOptions { is_last_level: sources.is_last_level, is_threaded: false };
+                let inputs: Vec<Source<'_>> = (sources.runs.iter().map(|run| Source::Flash(run)))
+                    .chain(sources.packed.iter().cloned().map(Source::Memory))
+                    .collect();
+                Box::new(Merge::new(&self.files, sources.kind, &inputs, range, options)?)
+            }
+            Lane::Going(merge) => merge,
+            Lane::Ended(merge) => {
+                let info = merge.finish()?;
+                if info.fingerprints == 0 {
+                    self.files.discard(info.file.id)?;
+                    return Ok((Lane::Done(None), 0));
+                }
+                let run = Run::open(&self.files, &info.file, sources.kind)?;
+                return Ok((Lane::Done(Some(Arc::new(run))), 0));
+            }
+            done => return Ok((done, 0)),
+        };
+        let before = merge.progress().fingerprints;
+        let has_more = merge.step(STEP_BLOCKS)?;
+        let keys = merge.progress().fingerprints - before;
+        Ok((if has_more { Lane::Going(merge) } else { Lane::Ended(merge) }, keys))
+    }
+
+    fn credit(&self, keys: u64) {
+        let before = self.balance.fetch_add(keys as i64, Ordering::Relaxed);
+        if before + keys as i64 > CREDIT_KEYS_MAX {
+            self.balance.store(CREDIT_KEYS_MAX, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets `keys` inserted keys pay for the work that is under way.
+    pub(super) fn pace(self: &Arc<Self>, keys: usize) -> Result<()> {
+        if !self.has_work.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let owed = keys as i64 * self.work_a_key();
+        if self.balance.fetch_sub(owed, Ordering::Relaxed) >= owed {
+            return Ok(());
+        }
+        while self.balance.load(Ordering::Relaxed) < 0 {
+            match self.step(false) {
+                Ok(true) => {}
+                Ok(false) => self.wait_for_work(|| self.balance.load(Ordering::Relaxed) >= 0),
+                // The writers hear of a full disk when they need its room.
+                Err(Error::Full { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            if !self.has_work.load(Ordering::Acquire) {
+                self.balance.store(0, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many keys' work each key makes, with a share for what is behind: a flush, and a merge a level.
+    fn work_a_key(&self) -> i64 {
+        let board = self.board();
+        let levels = board.runs.iter().map(|run| run.level.max(0) as i64 + 1).max().unwrap_or(0);
+        let last = match self.options.policy {
+            Policy::Tiered { .. } => 0,
+            Policy::LazyLevelled { fan_out } => i64::from(fan_out) / 2,
+        };
+        2 + levels + last
+    }
+
+    /// Waits until a lane comes back or `is_enough`. Lanes that only a background job may end do come back.
+    fn wait_for_work(&self, is_enough: impl Fn() -> bool) {
+        let board = self.board();
+        if board.tasks.is_empty() || is_enough() {
+            return;
+        }
+        drop(self.changed.wait(board).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits, and works, until nothing more is due.
+    pub(super) fn settle(self: &Arc<Self>) -> Result<()> {
+        loop {
+            let mut board = self.board();
+            self.schedule(&mut board);
+            if board.tasks.is_empty() {
+                return Ok(());
+            }
+            drop(board);
+            self.step_or_wait()?;
+        }
+    }
+
+    /// Works for a step, or waits for one.
+    fn step_or_wait(self: &Arc<Self>) -> Result<()> {
+        if !self.step(true)? {
+            self.wait_for_work(|| false);
+        }
+        Ok(())
+    }
+
+    /// Flushes until the packed runs leave `room` bytes of their share.
+    ///
+    /// # Errors
+    /// `Full`: what is in RAM stays there.
+    pub(super) fn flush_until(self: &Arc<Self>, is_enough: impl Fn(&Board) -> bool) -> Result<()> {
+        let stalls = self.board().stall.as_ref().map_or(0, |stall| stall.number);
+        loop {
+            let mut board = self.board();
+            if is_enough(&board) {
+                return Ok(());
+            }
+            if let Some(stall) = board.stall.as_ref().filter(|stall| stall.number > stalls) {
+                let (path, needed_bytes) = (stall.path.clone(), stall.needed_bytes);
+                return Err(Error::Full { path, needed_bytes });
+            }
+            board.begin_flush(self.kind, self.shares.lanes);
+            self.wake(&mut board);
+            drop(board);
+            self.step_or_wait()?;
+        }
+    }
+
+    pub(super) fn writable(&self) -> Result<()> {
+        match &self.read_only {
+            Some(path) => Err(Error::ReadOnly { path: path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a lane merges.
+struct Sources {
+    runs: Vec<Arc<Run>>,
+    packed: Vec<Arc<PackedRun>>,
+    kind: RunKind,
+    is_last_level: bool,
+}
+
+fn sources(board: &Board, task: u64) -> Option<Sources> {
+    let task = board.tasks.iter().find(|one| one.id == task)?;
+    let runs = board.runs.iter().filter(|run| task.runs.contains(&run.id));
+    let packed = board.packed.iter().filter(|packed| task.packed.contains(&packed.id));
+    Some(Sources {
+        runs: runs.flat_map(|run| run.pieces.iter().cloned()).collect(),
+        packed: packed.map(|packed| Arc::clone(&packed.run)).collect(),
+        kind: task.kind,
+        is_last_level: task.is_last_level,
+    })
+}
+
+/// A panic elsewhere leaves the board as it was before: it changes under the lock, by code that does not panic.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,102 @@
+//! Packed runs in RAM against ordered maps.
+
+use super::*;
+use crate::Error;
+
+/// A packed run of `model`, whose counts are not large.
+pub(super) fn packed(bits: u32, model: &Model) -> Arc<PackedRun> {
+    let repeated = |sign: i64| -> Vec<u64> {
+        let times = |(&fingerprint, &count): (&u64, &i64)| {
+            std::iter::repeat_n(fingerprint, (count * sign).clamp(0, 9) as usize)
+        };
+        model.iter().flat_map(times).collect()
+    };
+    Arc::new(PackedRun::new(kind(bits), &repeated(1), &repeated(-1)).unwrap())
+}
+
+/// With counts that insertions and removals can come to.
+pub(super) fn small(mut model: Model) -> Model {
+    model.values_mut().for_each(|count| *count = (*count).clamp(-9, 9));
+    model
+}
+
+pub(super) fn entries_of(run: &Arc<PackedRun>, range: std::ops::RangeInclusive<u64>) -> Vec<(u64, i64)> {
+    let (mut entries, mut cursor) = (Entries::default(), run.cursor(range));
+    while cursor.next_block(&mut entries).unwrap() {}
+    entries.iter().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #[test]
+    fn a_packed_run_is_the_sum_of_insertions_and_removals(
+        (bits, inserts, removals) in (16u32..=64).prop_flat_map(|bits| (Just(bits), fingerprints(bits), fingerprints(bits))),
+        taken in 1usize..9, ends: [u64; 2],
+    ) {
+        // Some of the removals take what was inserted.
+        let mut removals = removals;
+        removals.extend(inserts.iter().step_by(taken));
+        removals.sort_unstable();
+        let mut model = Model::new();
+        inserts.iter().for_each(|&fingerprint| *model.entry(fingerprint).or_default() += 1);
+        removals.iter().for_each(|&fingerprint| *model.entry(fingerprint).or_default() -= 1);
+        model.retain(|_, &mut count| count != 0);
+        let run = Arc::new(PackedRun::new(kind(bits), &inserts, &removals).unwrap());
+        prop_assert_eq!(entries_of(&run, 0..=u64::MAX), listed(&model));
+        let tombstones = model.values().filter(|&&count| count < 0).count() as u64;
+        let occurrences: i64 = model.values().map(|&count| count.max(0)).sum();
+        prop_assert_eq!((run.fingerprints(), run.tombstones()), (model.len() as u64, tombstones));
+        prop_assert_eq!(run.occurrences(), occurrences as u64);
+        let (first, last) = (model.keys().next(), model.keys().next_back());
+        prop_assert_eq!(run.range(), first.zip(last).map(|(&first, &last)| first..=last));
+        let ends = ends.map(|end| end & format::fingerprint_max(bits));
+        let within: Vec<(u64, i64)> = (listed(&model).into_iter())
+            .filter(|entry| (ends[0]..=ends[1]).contains(&entry.0))
+            .collect();
+        prop_assert_eq!(entries_of(&run, ends[0]..=ends[1]), within);
+    }
+
+    #[test]
+    fn a_packed_run_finds_what_is_there(
+        (bits, model) in (16u32..=64).prop_flat_map(|bits| (Just(bits), models(bits).prop_map(small))),
+        probes in prop::collection::vec(any::<u64>(), 0..100), stride in 1usize..200,
+    ) {
+        let run = packed(bits, &model);
+        let mut asked = probes;
+        let near = |&fingerprint: &u64| [fingerprint, fingerprint.saturating_sub(1), fingerprint];
+        asked.extend(model.keys().step_by(stride).flat_map(near).map(|fingerprint| fingerprint << (64 - bits)));
+        asked.sort_unstable();
+        let expected: Vec<i64> =
+            asked.iter().map(|prefix| 3 + model.get(&(prefix >> (64 - bits))).copied().unwrap_or(0)).collect();
+        let mut counts = vec![3; asked.len()];
+        run.count_many(&asked, &mut counts).unwrap();
+        prop_assert_eq!(counts, expected);
+    }
+}
+
+#[test]
+fn a_packed_run_is_as_long_as_its_fingerprints() {
+    for (n, bits) in [(1_500_000, 24), (1_500_000, 44), (20_000, 40), (100, 64), (0, 16)] {
+        let fingerprints = uniform(n, bits, 7);
+        let run = Arc::new(PackedRun::new(kind(bits), &fingerprints, &[]).unwrap());
+        assert_eq!(run.fingerprints(), fingerprints.len() as u64);
+        let r = f64::from(bits) - (fingerprints.len().max(1) as f64).log2();
+        let keys = fingerprints.len() as f64;
+        let most = keys * (r + 2.3) / 8.0 + 300.0;
+        assert!(run.memory_bytes() as f64 <= most, "{n} of {bits}: {} of {most}", run.memory_bytes());
+        assert_eq!(entries_of(&run, 0..=u64::MAX).len(), fingerprints.len());
+    }
+}
+
+#[test]
+fn what_is_out_of_order_or_too_long_is_refused() {
+    let refused = |inserts: &[u64], removals: &[u64]| {
+        matches!(PackedRun::new(kind(16), inserts, removals), Err(Error::InvalidOption { .. }))
+    };
+    assert!(!refused(&[1, 1, 5], &[1, 1 << 15]));
+    assert!(refused(&[2, 1], &[]) && refused(&[], &[2, 1]));
+    assert!(refused(&[1 << 16], &[]) && refused(&[], &[1 << 16]));
+    assert!(PackedRun::new(kind(65), &[], &[]).is_err());
+    let run = packed(16, &Model::from([(1, 1)]));
+    assert!(run.count_many(&[2, 1], &mut [0; 2]).is_err() && run.count_many(&[1, 2], &mut [0]).is_err());
+}
