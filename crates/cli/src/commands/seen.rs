@@ -7,7 +7,6 @@ use crate::arguments::SeenArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::key_text;
 use crate::units;
-use overbank::filter::cascade::CascadeFilter;
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::sync::PoisonError;
@@ -18,9 +17,7 @@ const KEY_COLUMNS: usize = 60;
 pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
     let asked = &arguments.keys;
     let store = open_to_read(&asked.store)?;
-    // Says what is missing in a store without a filter.
-    filter::info::report(&store, &asked.store)?;
-    let filter = CascadeFilter::open(&store, filter::NAME)?;
+    let filter = filter::info::open(&store, &asked.store)?;
     let reader = filter.lock().unwrap_or_else(PoisonError::into_inner).reader();
     let mut out = BufWriter::new(io::stdout().lock());
     let mut absent = false;

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Enough expected keys for no false positive in any test here: one in a million tests.
-const EXACT: &str = "dedup --memory 8MiB --keys 1e6 --error 1e-12";
+const EXACT: &str = "dedup --memory 32MiB --keys 1e6 --error 1e-12";
 
 fn exact(words: &str) -> Run {
     overbank(&format!("{EXACT} {words}"))
@@ -189,7 +189,7 @@ fn statistics_add_up() {
     assert_eq!(stats["bytes"], text.len());
     assert!(stats["wrong_expected"].as_f64().unwrap() < 1e-6);
     let ran = exact("--stats").fed(text).run();
-    for word in ["rows", "kept", "dropped", "taken for seen", "peak memory", "budget 8.00 MiB", "flash"] {
+    for word in ["rows", "kept", "dropped", "taken for seen", "peak memory", "budget 32.0 MiB", "flash"] {
         assert!(ran.err.contains(word), "{word}: {}", ran.err);
     }
     assert!(ran.err.lines().all(|line| line.chars().count() <= 80), "{}", ran.err);
@@ -357,7 +357,7 @@ fn errors_leave_no_scratch_files_and_name_the_remedy() {
     assert!(ran.out.lines().count() > 1000, "what came before the damage is answered");
     overbank("dedup --error 0").fed("").run().fails_naming(&["0"]);
     overbank("dedup --error 1.5").fed("").run().fails_naming(&["1.5"]);
-    overbank("dedup --memory 1MiB").fed("").run().fails_naming(&["memory", "8 MiB"]);
+    overbank("dedup --memory 1MiB").fed("").run().fails_naming(&["memory", "32.0 MiB"]);
     overbank("dedup --window 3").fed("").run().fails_naming(&["--window", "8 rows"]);
     overbank("dedup --remove").fed("").run().fails_naming(&["--store"]);
     overbank("dedup --spool /nowhere").fed("").run().fails_naming(&["/nowhere", "--spool"]);

@@ -2,13 +2,13 @@
 //!
 //! Fingerprints are parts of hashes, so only filters built under one seed and hash kind can be added. `INTO` is committed after each.
 
+use super::session::filter_bytes;
 use super::{NAME, info};
 use crate::arguments::MergeArguments;
 use crate::commands::open_to_read;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Page, print_json};
 use crate::{picture, process};
-use overbank::filter::cascade::CascadeFilter;
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
 use std::sync::PoisonError;
@@ -26,10 +26,10 @@ pub(super) fn run(arguments: &MergeArguments) -> CommandResult {
         same_hash(&into, &arguments.into, source, place)?;
     }
     let mut model = info::report(first, &arguments.from[0])?.options;
-    model.memory_bytes = memory_bytes / 16 * 7;
+    model.memory_bytes = filter_bytes(arguments.memory);
     let filter = into.cascade(NAME, model)?;
-    for source in &sources {
-        let other = CascadeFilter::open(source, NAME)?;
+    for (place, source) in arguments.from.iter().zip(&sources) {
+        let other = info::open(source, place)?;
         let other = other.lock().unwrap_or_else(PoisonError::into_inner);
         filter.lock().unwrap_or_else(PoisonError::into_inner).merge_from(&other)?;
         drop(other);

@@ -10,7 +10,7 @@ use overbank::filter::cascade::{CascadeOptions, Plan};
 use serde_json::json;
 
 pub(super) fn run(arguments: &FilterPlanArguments) -> CommandResult {
-    let options = session::options(&arguments.filter, arguments.memory, None);
+    let options = session::options(&arguments.filter, arguments.memory, None)?;
     let plan = options.plan(options.keys, default_threads())?;
     if arguments.json {
         print_json(&json!({

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   --memory ┬─ 1/4    chunks on their way      text, hashes and row lists, for all threads together
-//!            ├─ 7/16   the filter               its buffer, packed runs, fences, merges
-//!            ├─ 1/4    keys that wait           to be asked for together
+//!            ├─ 7/16   the filter               its buffer, packed runs, fences, merges; 16 MiB at least
+//!            ├─ 1/4    keys that wait           to be asked for together; 8 MiB at least
 //!            └─ 1/16   rows that wait           before they go to a file, and all else
 //! ```
 
@@ -24,8 +24,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const KEYS: u64 = 1_000_000_000;
 /// The share of new keys that it may take for seen ones unless told otherwise.
 const ERROR: f64 = 1e-6;
-/// Two rates are the same if they were typed the same way.
-const SAME_RATE: f64 = 1e-9;
+/// The least of all memory: less leaves nothing for chunks beside the least of the shares.
+const MEMORY_BYTES_MIN: u64 = 32 << 20;
+/// The least of the filter's share.
+const FILTER_BYTES_MIN: usize = 16 << 20;
+/// The least of the share of keys that wait.
+const WAITING_BYTES_MIN: usize = 8 << 20;
 
 /// What a command asks of the store that it fills.
 pub(crate) struct Wanted<'a> {
@@ -55,7 +59,7 @@ impl Session {
     pub(crate) fn open(wanted: &Wanted<'_>, threads: usize, scratch: &mut Scratch) -> Result<Self, Failure> {
         let machine = wanted.machine;
         process::check_memory(machine.memory)?;
-        let options = options(wanted.filter, machine.memory, wanted.window);
+        let mut options = options(wanted.filter, machine.memory, wanted.window)?;
         // Refused before there is a store.
         options.plan(options.keys, threads)?;
         let mut store_options = StoreOptions::new()
@@ -77,57 +81,16 @@ impl Session {
                 wanted.store.unwrap_or(Path::new("the store")).display()
             )));
         }
+        let (mut window, mut resumed) = (wanted.window.unwrap_or_default(), None);
+        if let Some(directory) = wanted.store
+            && store.record(NAME).is_some()
+        {
+            let stored = CascadeFilter::stored_options(&store, NAME)?;
+            (window, resumed) = take_up(wanted, &stored, state, &directory.display().to_string())?;
+            options = CascadeOptions { memory_bytes: options.memory_bytes, ..stored };
+        }
         let filter = store.cascade(NAME, options)?;
-        let mut session = Self {
-            store,
-            filter,
-            resumed: None,
-            window: wanted.window.unwrap_or_default(),
-            kept: wanted.store.is_some(),
-        };
-        if let Some(directory) = wanted.store {
-            session.take_up(wanted, state, directory)?;
-        }
-        Ok(session)
-    }
-
-    /// Goes on with what a store holds, if the arguments allow it.
-    fn take_up(
-        &mut self,
-        wanted: &Wanted<'_>,
-        state: Option<FilterState>,
-        directory: &Path,
-    ) -> Result<(), Failure> {
-        let stored = self.filter().report().options;
-        let place = directory.display();
-        let differs = |what: &str, was: &str, is: &str| {
-            Err(Failure::Usage(format!(
-                "{place} was made with {what} {was}, not {is}; leave it away, or give another directory"
-            )))
-        };
-        if let Some(error) = wanted.filter.error
-            && (error / stored.false_positive_rate - 1.0).abs() > SAME_RATE
-        {
-            return differs("--error", &stored.false_positive_rate.to_string(), &error.to_string());
-        }
-        let Some(state) = state else { return Ok(()) };
-        if let Some(window) = wanted.window
-            && (window.kind, window.length) != (state.window.kind, state.window.length)
-        {
-            return differs("a window of", &shown(state.window), &shown(window));
-        }
-        self.window = state.window;
-        if state.run.complete || wanted.append {
-            return Ok(());
-        }
-        if !wanted.resume {
-            return Err(Failure::Usage(format!(
-                "{place} remembers a run that was interrupted; give --resume to go on with it, --append to leave it at that, or \
-                 another directory"
-            )));
-        }
-        self.resumed = Some(state);
-        Ok(())
+        Ok(Self { store, filter, resumed, window, kept: wanted.store.is_some() })
     }
 
     pub(crate) fn filter(&self) -> MutexGuard<'_, CascadeFilter> {
@@ -140,24 +103,67 @@ impl Session {
     }
 }
 
-/// The options of a new filter that has `memory_bytes` to share with its command.
+/// The window of a store, and the run to go on with, if the arguments allow to go on with them.
+fn take_up(
+    wanted: &Wanted<'_>,
+    stored: &CascadeOptions,
+    state: Option<FilterState>,
+    place: &str,
+) -> Result<(Window, Option<FilterState>), Failure> {
+    let differs = |what: &str, was: &str, is: &str| {
+        Err(Failure::Usage(format!(
+            "{place} was made with {what} {was}, not {is}; leave it away, or give another directory"
+        )))
+    };
+    if let Some(error) = wanted.filter.error.filter(|error| *error != stored.false_positive_rate) {
+        return differs("--error", &stored.false_positive_rate.to_string(), &error.to_string());
+    }
+    let window = state.as_ref().map_or_else(Window::default, |state| state.window);
+    if let Some(asked) =
+        wanted.window.filter(|asked| (asked.kind, asked.length) != (window.kind, window.length))
+    {
+        return differs("a window of", &shown(window), &shown(asked));
+    }
+    let interrupted = state.filter(|state| !state.run.complete && !wanted.append);
+    if interrupted.is_some() && !wanted.resume {
+        return Err(Failure::Usage(format!(
+            "{place} remembers a run that was interrupted; give --resume to go on with it, --append to leave it at that, or \
+             another directory"
+        )));
+    }
+    Ok((window, interrupted))
+}
+
+/// The options of a new filter that has a part of `memory_bytes`.
 pub(crate) fn options(
     arguments: &FilterArguments,
     memory_bytes: u64,
     window: Option<Window>,
-) -> CascadeOptions {
-    CascadeOptions {
-        memory_bytes: bytes(memory_bytes / 16 * 7),
+) -> Result<CascadeOptions, Failure> {
+    if memory_bytes < MEMORY_BYTES_MIN {
+        return Err(Failure::Usage(format!(
+            "--memory cannot be {}: a filter and the rows before it need {}",
+            units::bytes(memory_bytes),
+            units::bytes(MEMORY_BYTES_MIN)
+        )));
+    }
+    Ok(CascadeOptions {
+        memory_bytes: filter_bytes(memory_bytes),
         keys: arguments.keys.unwrap_or(KEYS),
         false_positive_rate: arguments.error.unwrap_or(ERROR),
         panes: if window.is_some() { PANES } else { 0 },
         ..CascadeOptions::default()
-    }
+    })
+}
+
+/// The share of the filter.
+pub(crate) fn filter_bytes(memory_bytes: u64) -> usize {
+    bytes(memory_bytes / 16 * 7).max(FILTER_BYTES_MIN)
 }
 
 /// The share of keys that wait.
 pub(crate) fn waiting_bytes(memory_bytes: u64) -> usize {
-    bytes(memory_bytes / 4)
+    bytes(memory_bytes / 4).max(WAITING_BYTES_MIN)
 }
 
 /// The share of rows that wait in RAM.
