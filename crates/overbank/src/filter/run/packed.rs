@@ -11,7 +11,7 @@
 //! | n fingerprints | CPU | RAM |
 //! |---|---|---|
 //! | build | O(n) | n (r + 2.25) / 8 bytes, of which 0.13 bits are headers and 0.13 the array; a window of 16 Ki more |
-//! | look up k | k lg n / 1024 and k / 20 words of a block; in dense batches O(1) each | 0 |
+//! | look up k | k lg (n / 1024), and about 20 words of a block each; in dense batches O(1) each | 0 |
 //! | cursor | O(n) | 0 |
 
 use super::RunKind;
