@@ -1,26 +1,74 @@
 //! Ctrl-C and termination: the first asks for a clean stop at the next chunk, the second ends at once.
 
-use std::sync::Arc;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a command that keeps nothing may take for its clean stop.
+const GRACE: Duration = Duration::from_secs(2);
+/// The exit code after an interrupt, as a shell expects it.
+const EXIT_CODE: i32 = 130;
 
 /// A flag that the signal handlers raise.
-#[derive(Clone, Debug)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt {
+    raised: Arc<AtomicBool>,
+    /// A directory that must go before the process does.
+    scratch: Arc<Mutex<Option<PathBuf>>>,
+}
 
 impl Interrupt {
     /// Installs the handlers of SIGINT and SIGTERM. A second signal exits with 130 at once: the store
     /// then holds the last commit, as after any crash.
-    pub(crate) fn install() -> std::io::Result<Self> {
-        let flag = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
-            signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    pub(crate) fn install() -> io::Result<Self> {
+        let interrupt = Self::default();
+        // A handler may do little; it wakes a thread that may do all.
+        let (bell, ear) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupt.raised))?;
+            signal_hook::low_level::pipe::register(signal, bell.try_clone()?)?;
         }
-        Ok(Self(flag))
+        let watched = interrupt.clone();
+        std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || watched.watch(ear))?;
+        Ok(interrupt)
     }
 
     /// Whether a signal has arrived.
     pub(crate) fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.raised.load(Ordering::Relaxed)
+    }
+
+    /// From now on, `directory` is removed before a signal ends the process. As nothing is kept then, the second signal is not
+    /// waited for long.
+    pub(crate) fn removes(&self, directory: &Path) {
+        *self.scratch.lock().unwrap_or_else(PoisonError::into_inner) = Some(directory.to_owned());
+    }
+
+    fn watch(&self, mut ear: UnixStream) {
+        let mut rung = [0];
+        if ear.read_exact(&mut rung).is_err() {
+            return;
+        }
+        let keeps_nothing = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        // A pipe between two ends of one process cannot refuse a timeout.
+        let _ = ear.set_read_timeout(keeps_nothing.then_some(GRACE));
+        let second = ear.read_exact(&mut rung);
+        let Some(directory) = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
+            std::process::exit(EXIT_CODE);
+        };
+        // Other threads may still make files there; a few rounds outrun them.
+        for _ in 0..8 {
+            if std::fs::remove_dir_all(&directory).is_ok() || !directory.exists() {
+                break;
+            }
+        }
+        if second.is_err() {
+            let _ = writeln!(io::stderr(), "overbank: interrupted; nothing is kept without --store");
+        }
+        std::process::exit(EXIT_CODE);
     }
 }

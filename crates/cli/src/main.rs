@@ -26,6 +26,9 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Count(arguments) => commands::count::run(&arguments),
+        Command::Dedup(arguments) => commands::filter::dedup::run(&arguments),
+        Command::Seen(arguments) => commands::seen::run(&arguments),
+        Command::Filter(command) => commands::filter::run(&command),
         Command::Top(arguments) => commands::top::run(&arguments),
         Command::Estimate(arguments) => commands::estimate::run(&arguments),
         Command::Distinct(arguments) => commands::distinct::run(&arguments),

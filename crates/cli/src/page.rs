@@ -82,6 +82,11 @@ impl Page {
         }
     }
 
+    /// The page as text with its colours.
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+
     /// Writes the page to standard output. Colour only on a terminal, and never with `NO_COLOR`.
     pub(crate) fn print(self) -> Result<(), Failure> {
         let mut out = anstream::AutoStream::auto(io::stdout().lock());

@@ -23,6 +23,8 @@ pub struct Batch {
     pub(crate) chunk: Option<Chunk>,
     pub(crate) arena: Vec<u8>,
     pub(crate) keys: Vec<Span>,
+    /// The rows as they stand in the text, where they are kept.
+    pub(crate) rows: Vec<Span>,
     pub(crate) hashes: Vec<KeyHash>,
     pub(crate) weights: Vec<u64>,
     pub(crate) values: Vec<f64>,
@@ -65,6 +67,15 @@ impl Batch {
     #[inline]
     pub fn key(&self, i: usize) -> &[u8] {
         resolve(self.keys[i], self.text(), &self.arena)
+    }
+
+    /// Row `i` as it stands in the input, with its line end if it has one. Only with [`crate::Options::keep_rows`].
+    ///
+    /// # Panics
+    /// If rows are not kept, or `i` is not below [`Batch::rows`].
+    #[inline]
+    pub fn row(&self, i: usize) -> &[u8] {
+        resolve(self.rows[i], self.text(), &[])
     }
 
     /// The length in bytes of the key of row `i`.
@@ -116,6 +127,7 @@ impl Batch {
         self.chunk = None;
         self.arena.clear();
         self.keys.clear();
+        self.rows.clear();
         self.hashes.clear();
         self.weights.clear();
         self.values.clear();

@@ -18,6 +18,7 @@ pub struct Chunk {
     /// How many decompressed bytes of the input the chunk stands for.
     pub(crate) consumed: u64,
     pub(crate) position: Position,
+    pub(crate) paused: bool,
 }
 
 impl Chunk {
@@ -44,6 +45,16 @@ impl Chunk {
     /// Where the stream stands after this chunk.
     pub fn position(&self) -> &Position {
         &self.position
+    }
+
+    /// Whether the chunk ends where it does because nothing more came for a while; see [`crate::Options::pause`].
+    pub fn is_before_pause(&self) -> bool {
+        self.paused
+    }
+
+    /// The header record of the chunk's input, with its line end; `None` where the format has none.
+    pub fn header(&self) -> Option<&[u8]> {
+        self.layout.header()
     }
 
     /// The chunk's records as they stand in the (decompressed) input; empty for Parquet.

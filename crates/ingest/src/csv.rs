@@ -40,7 +40,7 @@ pub(crate) fn parse(delimiter: u8, columns: &Columns, rows: &mut Rows) -> Result
                 rows.begin();
                 match record(text, at, delimiter, columns, rows) {
                     Some(end) => {
-                        rows.end(at)?;
+                        rows.end(at..text.len().min(end))?;
                         at = end;
                     }
                     None => return rows.bad(at, || "a quote is never closed".into()),

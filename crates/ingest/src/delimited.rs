@@ -16,7 +16,7 @@ pub(crate) fn parse(delimiter: Delimiter, columns: &Columns, rows: &mut Rows) ->
             Delimiter::Byte(byte) => split_bytes(text, start, end, byte, columns, &mut rows.out.fields),
             Delimiter::Whitespace => split_blanks(text, start, end, columns, &mut rows.out.fields),
         }
-        rows.end(start)?;
+        rows.end(start..text.len().min(end + 1))?;
         start = end + 1;
     }
     Ok(())

@@ -43,6 +43,13 @@ pub enum Error {
         pattern: String,
     },
 
+    /// The rows of a binary format were wanted as text.
+    #[error("{} is Parquet, whose rows are no text that could be passed on; write it as CSV or JSON lines first", path.display())]
+    NoText {
+        /// The input.
+        path: PathBuf,
+    },
+
     /// A compressed input ends in the middle.
     #[error("{} is cut short at byte {at} ({compression}); fetch it again, or decompress what there is and read that", path.display())]
     CutShort {

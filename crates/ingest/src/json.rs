@@ -11,6 +11,7 @@ use memchr::memchr;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
+use std::ops::Range;
 
 /// The wanted paths, joined where they start alike.
 #[derive(Debug, Default)]
@@ -110,7 +111,7 @@ pub(crate) fn parse(tree: &PathTree, rows: &mut Rows) -> Result<()> {
             let mut json = serde_json::Deserializer::from_slice(line);
             let outcome = Pick { tree, found: &mut found }.deserialize(&mut json).and_then(|()| json.end());
             match outcome {
-                Ok(()) => row(&found, text, start, rows)?,
+                Ok(()) => row(&found, text, start..text.len().min(end + 1), rows)?,
                 Err(error) => rows.bad(start, || format!("not JSON: {error}"))?,
             }
         }
@@ -119,7 +120,7 @@ pub(crate) fn parse(tree: &PathTree, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-fn row(found: &[Option<&str>], text: &[u8], start: usize, rows: &mut Rows) -> Result<()> {
+fn row(found: &[Option<&str>], text: &[u8], place: Range<usize>, rows: &mut Rows) -> Result<()> {
     rows.begin();
     for (slot, raw) in found.iter().enumerate() {
         let Some(raw) = raw else { continue };
@@ -127,11 +128,11 @@ fn row(found: &[Option<&str>], text: &[u8], start: usize, rows: &mut Rows) -> Re
             Ok(span) => rows.out.fields[slot] = span,
             Err(what) => {
                 let name = rows.name(slot).to_owned();
-                return rows.bad(start, || format!("field {name} is {what}"));
+                return rows.bad(place.start, || format!("field {name} is {what}"));
             }
         }
     }
-    rows.end(start)
+    rows.end(place)
 }
 
 /// The bytes of a scalar; `raw` is a slice of `text`.

@@ -3,6 +3,7 @@
 use crate::boundary::Boundary;
 use crate::json::PathTree;
 use crate::parquet::ParquetInput;
+use crate::stream::PARQUET_MAGIC;
 use crate::{Delimiter, Error, Format, Options, Result};
 use std::path::Path;
 
@@ -11,22 +12,32 @@ use std::path::Path;
 pub(crate) enum Layout {
     Lines,
     Delimited { delimiter: Delimiter, columns: Columns },
-    Csv { delimiter: u8, columns: Columns },
+    Csv { delimiter: u8, columns: Columns, header: Option<Vec<u8>> },
     Json(PathTree),
     Parquet(Box<ParquetInput>),
 }
 
 impl Layout {
-    /// The layout of a text format; `header` holds the names of the columns, where the format has them.
+    /// The header record as it stands in the input.
+    pub(crate) fn header(&self) -> Option<&[u8]> {
+        match self {
+            Self::Csv { header, .. } => header.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The layout of a text format; `header` is its first record and the names of the columns, where the format has them.
     pub(crate) fn text(
         format: Format,
-        header: Option<&[String]>,
+        header: Option<(Vec<u8>, Vec<String>)>,
         options: &Options,
         path: &Path,
     ) -> Result<Self> {
+        let (header, names) = header.unzip();
+        let names = names.as_deref();
         let no_key = |choices: String| Err(Error::KeyNeeded { path: path.to_path_buf(), choices });
         match format {
-            Format::Csv { .. } if options.keys.is_empty() => match header {
+            Format::Csv { .. } if options.keys.is_empty() => match names {
                 Some(names) => no_key(format!("columns are: {}", names.join(", "))),
                 None => no_key("columns are numbers from 1".into()),
             },
@@ -35,7 +46,8 @@ impl Layout {
                 no_key("fields are paths such as user.id or items[0].sku".into())
             }
             Format::Csv { delimiter, .. } => {
-                Ok(Self::Csv { delimiter, columns: Columns::new(header, options, path)? })
+                let columns = Columns::new(names, options, path)?;
+                Ok(Self::Csv { delimiter, columns, header })
             }
             Format::Delimited(delimiter) => {
                 Ok(Self::Delimited { delimiter, columns: Columns::new(None, options, path)? })
@@ -61,7 +73,7 @@ pub(crate) fn detect(options: &Options, path: &Path, head: &[u8]) -> Format {
     if options.format != Format::Auto {
         return options.format;
     }
-    if head.starts_with(b"PAR1") {
+    if head.starts_with(PARQUET_MAGIC) {
         return Format::Parquet;
     }
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();

@@ -3,6 +3,7 @@
 use crate::{Error, Result};
 use keyhash::{HashKind, KeyHasher, Seed};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What separates the fields of [`Format::Delimited`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,12 @@ pub struct Options {
     /// The largest window that a zstd frame may ask for. Default 128 MiB, as the `zstd` command has it; levels up
     /// to 19 use 8 MiB. Rounded down to a power of two.
     pub zstd_window_bytes_max: usize,
+    /// Whether batches keep the rows as they stand in the input ([`crate::Batch::row`]), at 8 bytes a row. Parquet is then refused.
+    pub keep_rows: bool,
+    /// How long a pipe or terminal may have nothing new before the whole records that came are passed on as a chunk, which then says
+    /// so; such a chunk may be empty, and one more comes about every second until the input goes on. A chunk that takes longer than
+    /// that to fill is passed on as it is. By default, records wait until a chunk is full.
+    pub pause: Option<Duration>,
     /// How many malformed rows of a batch are kept with line number and reason. Default 5.
     pub bad_rows_kept: usize,
 }
@@ -97,6 +104,8 @@ impl Options {
             chunk_lines: 1 << 17,
             record_bytes_max: 64 << 20,
             zstd_window_bytes_max: 128 << 20,
+            keep_rows: false,
+            pause: None,
             bad_rows_kept: 5,
         }
     }

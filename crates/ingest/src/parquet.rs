@@ -72,6 +72,9 @@ impl ParquetInput {
         let file = guarded(path, 0, || Ok(SerializedFileReader::new(source)))?;
         let schema = file.metadata().file_metadata().schema_descr();
         let names: Vec<String> = schema.columns().iter().map(|column| column.path().string()).collect();
+        if options.keep_rows {
+            return Err(Error::NoText { path: path.to_path_buf() });
+        }
         if options.keys.is_empty() {
             let choices = format!("columns are: {}", names.join(", "));
             return Err(Error::KeyNeeded { path: path.to_path_buf(), choices });
@@ -194,7 +197,7 @@ fn take_row(columns: &mut [Box<dyn Column>], row: usize, at: usize, rows: &mut R
         }
     }
     match null {
-        None => rows.end(at),
+        None => rows.end(at..at),
         Some(slot) => {
             let name = rows.name(slot).to_owned();
             rows.bad(at, || format!("field {name} is null"))

@@ -7,6 +7,7 @@ use crate::layout::Layout;
 use crate::text::newlines;
 use crate::{BadRow, Error, Options, Result, csv, delimited, json, parquet};
 use keyhash::KeyHasher;
+use std::ops::Range;
 
 /// Parses chunks into batches. It holds no state between chunks, so any number of threads share one.
 #[derive(Clone, Debug)]
@@ -17,6 +18,7 @@ pub struct Parser {
     weighted: bool,
     valued: bool,
     strict: bool,
+    keep_rows: bool,
     bad_rows_kept: usize,
 }
 
@@ -30,6 +32,7 @@ impl Parser {
             weighted: options.weight.is_some(),
             valued: options.value.is_some(),
             strict: options.strict,
+            keep_rows: options.keep_rows,
             bad_rows_kept: options.bad_rows_kept,
         }
     }
@@ -66,7 +69,7 @@ impl Parser {
             (Body::Text(_), Layout::Delimited { delimiter, columns }) => {
                 delimited::parse(*delimiter, columns, &mut rows)?;
             }
-            (Body::Text(_), Layout::Csv { delimiter, columns }) => {
+            (Body::Text(_), Layout::Csv { delimiter, columns, .. }) => {
                 csv::parse(*delimiter, columns, &mut rows)?
             }
             (Body::Text(_), Layout::Json(tree)) => json::parse(tree, &mut rows)?,
@@ -88,14 +91,20 @@ pub(crate) struct Rows<'a> {
 impl Rows<'_> {
     /// Every line is a row and its key.
     fn lines(&mut self) {
-        let (text, keys) = (self.text, &mut self.out.keys);
+        let (text, keys, rows) = (self.text, &mut self.out.keys, &mut self.out.rows);
         let mut start = 0;
         for newline in memchr::memchr_iter(b'\n', text) {
             keys.push(trimmed(text, start, newline));
+            if self.parser.keep_rows {
+                rows.push(Span::text(start, newline + 1 - start));
+            }
             start = newline + 1;
         }
         if start < text.len() {
             keys.push(trimmed(text, start, text.len()));
+            if self.parser.keep_rows {
+                rows.push(Span::text(start, text.len() - start));
+            }
         }
     }
 
@@ -105,9 +114,10 @@ impl Rows<'_> {
         self.out.fields.fill(Span::MISSING);
     }
 
-    /// The fields are those of a row that starts at byte `at` (row `at` for Parquet).
+    /// The fields are those of the row in these bytes of the text, its line end included (the row of this number for Parquet).
     #[inline]
-    pub(crate) fn end(&mut self, at: usize) -> Result<()> {
+    pub(crate) fn end(&mut self, row: Range<usize>) -> Result<()> {
+        let at = row.start;
         if let Some(slot) = self.out.fields.iter().position(|&field| field == Span::MISSING) {
             let name = &self.parser.names[slot];
             return self.bad(at, || format!("the row has no field {name}"));
@@ -137,6 +147,9 @@ impl Rows<'_> {
             },
         };
         self.out.keys.push(key);
+        if self.parser.keep_rows {
+            self.out.rows.push(Span::text(at, row.len()));
+        }
         self.out.weights.extend(weight);
         self.out.values.extend(value);
         Ok(())

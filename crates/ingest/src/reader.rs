@@ -24,6 +24,8 @@ pub struct Reader {
     inputs: Vec<Arc<Path>>,
     next_input: usize,
     current: Option<Current>,
+    /// The layout of the input being read, or of the one before.
+    layout: Option<Arc<Layout>>,
     position: Position,
     pool: Arc<Pool>,
     progress: Progress,
@@ -71,7 +73,7 @@ impl Reader {
         let progress = Progress { bytes_read: Arc::default(), total_bytes: inputs::total_bytes(&inputs) };
         let position = Position::start(options.fingerprint());
         let pool = Pool::new(options.chunk_bytes);
-        Ok(Self { options, inputs, next_input: 0, current: None, position, pool, progress })
+        Ok(Self { options, inputs, next_input: 0, current: None, layout: None, position, pool, progress })
     }
 
     /// Continues behind `position`: the remaining chunks are those of the reader it was taken from.
@@ -133,10 +135,10 @@ impl Reader {
                 }
                 Records::Rows(cursor) => cursor.next(&self.progress.bytes_read).map(|(rows, consumed)| {
                     (self.position.offset, self.position.line) = (rows.end, rows.end);
-                    Cut { body: Body::Rows(rows), consumed }
+                    Cut { body: Body::Rows(rows), consumed, paused: false }
                 }),
             };
-            let Some(Cut { body, consumed }) = cut else {
+            let Some(Cut { body, consumed, paused }) = cut else {
                 self.finish_current()?;
                 continue;
             };
@@ -151,6 +153,7 @@ impl Reader {
                 body,
                 consumed,
                 position: self.position.clone(),
+                paused,
             }));
         }
     }
@@ -163,6 +166,11 @@ impl Reader {
     /// The inputs, expanded.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.inputs.iter().map(AsRef::as_ref)
+    }
+
+    /// The header record of the input that is being read, or was read last; inputs without rows have no chunk to tell it.
+    pub fn header(&self) -> Option<&[u8]> {
+        self.layout.as_ref().and_then(|layout| layout.header())
     }
 
     /// How far the reader is, for other threads.
@@ -227,7 +235,9 @@ impl Reader {
             _ => self.open_text(opened, format, &path, resumed.is_some())?,
         };
         self.next_input = index + 1;
-        self.current = Some(Current { path, index, layout: Arc::new(layout), records });
+        let layout = Arc::new(layout);
+        self.layout = Some(Arc::clone(&layout));
+        self.current = Some(Current { path, index, layout, records });
         Ok(())
     }
 
@@ -243,7 +253,10 @@ impl Reader {
         let header = match format {
             Format::Csv { delimiter, header: true } => {
                 match input.take_record(self.options.record_limit())? {
-                    Some(record) => Some(csv::header(&record, delimiter)),
+                    Some(record) => {
+                        let names = csv::header(&record, delimiter);
+                        Some((record, names))
+                    }
                     // Nothing at all has no columns to miss.
                     None if input.is_empty() => return Ok((Layout::Lines, Records::Text(Box::new(input)))),
                     None => {
@@ -258,7 +271,7 @@ impl Reader {
             }
             _ => None,
         };
-        let layout = Layout::text(format, header.as_deref(), &self.options, path)?;
+        let layout = Layout::text(format, header, &self.options, path)?;
         if resumed {
             input.skip_to(self.position.offset, self.position.line)?;
         }

@@ -6,19 +6,24 @@ use crate::inputs::is_stdin;
 use crate::position::{HEAD_BYTES, Identity};
 use crate::{Error, Options, Result};
 use flate2::bufread::MultiGzDecoder;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Stdin};
+use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Compressed bytes per read, as `gzip` and `zstd` take them; larger gains nothing.
 const COMPRESSED_BYTES: usize = 128 << 10;
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// Enough bytes to tell every magic, and few enough that a pipe has them soon.
-const MAGIC_BYTES: usize = 4;
+/// The last three of the four bytes that start a frame which zstd skips.
+const SKIPPABLE_FRAME: &[u8] = &[0x2a, 0x4d, 0x18];
+pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// An input that is open, before it is known what it holds.
 pub(crate) struct Opened {
@@ -34,17 +39,23 @@ impl Opened {
     pub(crate) fn open(path: &Arc<Path>, progress: &Arc<AtomicU64>) -> Result<Self> {
         let open_error = |source| Error::Open { path: path.to_path_buf(), source };
         let (source, file) = if is_stdin(path) {
-            (Source::Stdin(io::stdin()), None)
+            (Source(own_stdin().map_err(open_error)?), None)
         } else {
             let file = File::open(path).map_err(open_error)?;
             let regular = file.metadata().map_err(open_error)?.is_file();
             let copy = if regular { Some(file.try_clone().map_err(open_error)?) } else { None };
-            (Source::File(file), copy)
+            (Source(file), copy)
         };
-        let mut raw =
-            Raw { source, head: Vec::new(), head_at: 0, consumed: 0, progress: Arc::clone(progress) };
-        let head_bytes = if file.is_some() { HEAD_BYTES } else { MAGIC_BYTES };
-        raw.peek(head_bytes).map_err(|source| Error::Read { path: path.to_path_buf(), at: 0, source })?;
+        let mut raw = Raw {
+            source,
+            head: Vec::new(),
+            head_at: 0,
+            consumed: 0,
+            progress: Arc::clone(progress),
+            patience: None,
+        };
+        let is_enough = |head: &[u8]| if file.is_some() { head.len() >= HEAD_BYTES } else { is_told(head) };
+        raw.peek(is_enough).map_err(|source| Error::Read { path: path.to_path_buf(), at: 0, source })?;
         let identity = match &file {
             Some(file) => Identity::file(path, file.metadata().map_err(open_error)?.len(), &raw.head),
             None => Identity::pipe(path),
@@ -70,7 +81,7 @@ impl Opened {
     pub(crate) fn decompress(self, options: &Options) -> Result<Stream> {
         let Self { raw, path, file, .. } = self;
         let head = raw.head.as_slice();
-        let skippable_frame = head.get(1..4) == Some(&[0x2a, 0x4d, 0x18]) && head[0] & 0xf0 == 0x50;
+        let skippable_frame = head.get(1..4) == Some(SKIPPABLE_FRAME) && head[0] & 0xf0 == 0x50;
         let decoder = if head.starts_with(GZIP_MAGIC) {
             Decoder::Gzip(Box::new(MultiGzDecoder::new(BufReader::with_capacity(COMPRESSED_BYTES, raw))))
         } else if head.starts_with(ZSTD_MAGIC) || skippable_frame {
@@ -100,8 +111,27 @@ enum Decoder {
 }
 
 impl Stream {
+    /// Reads some bytes into `into`; 0 means the end. `None` if a pipe has nothing for as long as `patience`.
+    pub(crate) fn read_within(
+        &mut self,
+        into: &mut [u8],
+        patience: Option<Duration>,
+    ) -> Result<Option<usize>> {
+        self.raw_mut().patience = patience;
+        let outcome = self.read_or_wait(into);
+        self.raw_mut().patience = None;
+        match outcome {
+            Err(Error::Read { source, .. }) if source.kind() == ErrorKind::WouldBlock => Ok(None),
+            outcome => outcome.map(Some),
+        }
+    }
+
     /// Reads some bytes into `into`; 0 means the end.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+        self.read_or_wait(into)
+    }
+
+    fn read_or_wait(&mut self, into: &mut [u8]) -> Result<usize> {
         loop {
             let outcome = match &mut self.decoder {
                 Decoder::Plain { raw, .. } => raw.read(into),
@@ -148,7 +178,7 @@ impl Stream {
     /// has not shrunk.
     pub(crate) fn identity_at_end(&self, opened: &Identity) -> Result<Option<Identity>> {
         let (_, raw) = self.raw();
-        let Source::File(file) = &raw.source else { return Ok(None) };
+        let Source(file) = &raw.source;
         let (path, at) = (self.path.to_path_buf(), raw.consumed);
         if !opened.regular || at == opened.size {
             return Ok(None);
@@ -174,12 +204,23 @@ impl Stream {
         }
     }
 
+    fn raw_mut(&mut self) -> &mut Raw {
+        match &mut self.decoder {
+            Decoder::Plain { raw, .. } => raw,
+            Decoder::Gzip(decoder) => decoder.get_mut().get_mut(),
+            Decoder::Zstd(decoder) => decoder.get_mut().get_mut(),
+        }
+    }
+
     fn explain(&self, error: io::Error) -> Error {
         let (compression, raw) = self.raw();
         let (path, at) = (self.path.to_path_buf(), raw.consumed);
         match error.kind() {
             ErrorKind::UnexpectedEof if !compression.is_empty() => Error::CutShort { path, compression, at },
-            _ if compression.is_empty() || error.raw_os_error().is_some() => {
+            kind if kind == ErrorKind::WouldBlock
+                || compression.is_empty()
+                || error.raw_os_error().is_some() =>
+            {
                 Error::Read { path, at, source: error }
             }
             _ => Error::Damaged { path, what: compression, at, why: error.to_string() },
@@ -194,18 +235,33 @@ struct Raw {
     head_at: usize,
     consumed: u64,
     progress: Arc<AtomicU64>,
+    /// How long a read waits for a pipe, if not for ever.
+    patience: Option<Duration>,
 }
 
-enum Source {
-    File(File),
-    Stdin(Stdin),
+/// An open file, pipe or terminal.
+struct Source(File);
+
+/// Standard input without the buffer that the standard library puts before it: what lies there would not be seen coming.
+fn own_stdin() -> io::Result<File> {
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+/// Whether the first bytes of a stream tell what it holds, as far as a pipe can hold it.
+fn is_told(head: &[u8]) -> bool {
+    let may_be_skippable =
+        matches!(head, [first, rest @ ..] if first & 0xf0 == 0x50 && SKIPPABLE_FRAME.starts_with(rest));
+    let may_be = |magic: &&[u8]| magic.len() > head.len() && magic.starts_with(head);
+    let is_open = [GZIP_MAGIC, ZSTD_MAGIC, PARQUET_MAGIC].iter().any(may_be);
+    !is_open && (!may_be_skippable || head.len() > SKIPPABLE_FRAME.len())
 }
 
 impl Raw {
-    fn peek(&mut self, count: usize) -> io::Result<()> {
-        self.head.resize(count, 0);
+    /// Reads the first bytes ahead, up to a block, until there are enough of them.
+    fn peek(&mut self, is_enough: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+        self.head.resize(HEAD_BYTES, 0);
         let mut filled = 0;
-        while filled < count {
+        while !is_enough(&self.head[..filled]) {
             match self.source.read(&mut self.head[filled..]) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
@@ -218,9 +274,7 @@ impl Raw {
     }
 
     fn seek(&mut self, to: u64) -> io::Result<()> {
-        if let Source::File(file) = &mut self.source {
-            file.seek(SeekFrom::Start(to))?;
-        }
+        self.source.0.seek(SeekFrom::Start(to))?;
         self.head_at = self.head.len();
         self.progress.fetch_add(to.saturating_sub(self.consumed), Ordering::Relaxed);
         self.consumed = to;
@@ -232,6 +286,9 @@ impl Read for Raw {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let peeked = &self.head[self.head_at..];
         let count = if peeked.is_empty() {
+            if let Some(patience) = self.patience {
+                self.source.wait(patience)?;
+            }
             self.source.read(into)?
         } else {
             let count = peeked.len().min(into.len());
@@ -247,9 +304,18 @@ impl Read for Raw {
 
 impl Read for Source {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::File(file) => file.read(into),
-            Self::Stdin(stdin) => stdin.read(into),
+        self.0.read(into)
+    }
+}
+
+impl Source {
+    /// Waits until a read would not; fails with [`ErrorKind::WouldBlock`] after `patience`, or when a signal comes.
+    fn wait(&self, patience: Duration) -> io::Result<()> {
+        let timeout = Timespec::try_from(patience).map_err(|_| ErrorKind::InvalidInput)?;
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => Err(ErrorKind::WouldBlock.into()),
+            // What is wrong with the source, reading it will tell.
+            _ => Ok(()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Cuts a decompressed stream into chunks of whole records.
 //!
 //! 1. Where a chunk ends depends on the stream's bytes from the chunk's start on and on the options, on nothing
-//!    else: so a resumed stream is cut as the first one was.
+//!    else: so a resumed stream is cut as the first one was. With a pause it also depends on when they came, but rows do not.
 //! 2. Never more than the record limit is held, however long a record is.
 
 use crate::boundary::Boundary;
@@ -10,6 +10,7 @@ use crate::position::Identity;
 use crate::stream::Stream;
 use crate::{Options, Result};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 pub(crate) struct TextInput {
     stream: Stream,
@@ -21,24 +22,32 @@ pub(crate) struct TextInput {
     pub(crate) offset: u64,
     /// Newlines before the carry.
     pub(crate) line: u64,
+    /// Whether the last cut was made because nothing more came, and nothing has come since.
+    resting: bool,
 }
 
 /// What was cut off the stream.
 pub(crate) struct Cut {
     pub(crate) body: Body,
     pub(crate) consumed: u64,
+    /// Whether it was made because nothing more came.
+    pub(crate) paused: bool,
 }
 
 const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+/// How long a stream is waited for that has paused already.
+const RESTING: Duration = Duration::from_secs(1);
 
 impl TextInput {
     /// Starts to read `stream`, leaving out a byte order mark.
     pub(crate) fn new(stream: Stream, boundary: Boundary) -> Result<Self> {
-        let mut input = Self { stream, boundary, carry: Vec::new(), ended: false, offset: 0, line: 0 };
-        while input.carry.len() < BYTE_ORDER_MARK.len() && !input.ended {
+        let mut input =
+            Self { stream, boundary, carry: Vec::new(), ended: false, offset: 0, line: 0, resting: false };
+        // A pipe that has three other bytes to say need not say them all before its first line is passed on.
+        while BYTE_ORDER_MARK.starts_with(&input.carry) && input.carry != BYTE_ORDER_MARK && !input.ended {
             input.read_carry(BYTE_ORDER_MARK.len())?;
         }
-        if input.carry == BYTE_ORDER_MARK {
+        if input.carry.starts_with(BYTE_ORDER_MARK) {
             input.drain(BYTE_ORDER_MARK.len());
         }
         Ok(input)
@@ -98,8 +107,18 @@ impl TextInput {
         let mut buffer = pool.take();
         buffer.extend(&self.carry);
         self.carry.clear();
+        let started = Instant::now();
         while buffer.len() < chunk_bytes && !self.ended {
-            self.read(&mut buffer, chunk_bytes)?;
+            if !self.read_unless_paused(&mut buffer, chunk_bytes, options)? {
+                return Ok(Some(self.cut_at_pause(buffer)));
+            }
+            // A stream that trickles without a pause would hold its first records back until the chunk is full.
+            if options.pause.is_some_and(|pause| started.elapsed() >= pause)
+                && buffer.len() < chunk_bytes
+                && let Some(end) = self.boundary.last(buffer.filled())
+            {
+                return Ok(Some(self.cut(buffer, end)));
+            }
         }
         if buffer.len() == 0 {
             return Ok(None);
@@ -132,7 +151,7 @@ impl TextInput {
                 Some(end) if end <= limit => return Ok(self.cut(buffer, end)),
                 Some(end) => {
                     let consumed = self.cut(buffer, end).consumed;
-                    return Ok(Cut { body: Body::TooLong { limit_bytes: limit }, consumed });
+                    return Ok(Cut { body: Body::TooLong { limit_bytes: limit }, consumed, paused: false });
                 }
                 None if searched > limit => break,
                 // One byte past the limit tells a record that ends there from one that goes on.
@@ -152,14 +171,30 @@ impl TextInput {
                 break;
             }
         }
-        Ok(Cut { body: Body::TooLong { limit_bytes: limit }, consumed })
+        Ok(Cut { body: Body::TooLong { limit_bytes: limit }, consumed, paused: false })
     }
 
     fn cut(&mut self, mut buffer: Buffer, end: usize) -> Cut {
         self.carry.extend_from_slice(&buffer.filled()[end..]);
         buffer.truncate(end);
         let consumed = self.pass(buffer.filled());
-        Cut { body: Body::Text(buffer), consumed }
+        Cut { body: Body::Text(buffer), consumed, paused: false }
+    }
+
+    /// The whole records that came, if any, while the stream has nothing more.
+    fn cut_at_pause(&mut self, buffer: Buffer) -> Cut {
+        self.resting = true;
+        let end = self.boundary.last(buffer.filled()).unwrap_or(0);
+        Cut { paused: true, ..self.cut(buffer, end) }
+    }
+
+    /// Reads as [`TextInput::read`]; false if nothing came for as long as the options wait.
+    fn read_unless_paused(&mut self, buffer: &mut Buffer, target: usize, options: &Options) -> Result<bool> {
+        let patience = options.pause.map(|pause| if self.resting { pause.max(RESTING) } else { pause });
+        let Some(count) = self.stream.read_within(buffer.spare(target), patience)? else { return Ok(false) };
+        buffer.advance(count);
+        (self.ended, self.resting) = (count == 0, false);
+        Ok(true)
     }
 
     /// Notes that `bytes` are behind us.

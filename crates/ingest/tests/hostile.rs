@@ -146,6 +146,17 @@ fn parquet_pages_that_claim_more_than_they_hold_are_refused() {
 }
 
 #[test]
+fn rows_of_parquet_are_no_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.parquet");
+    small_parquet(&path);
+    let mut options = Options::new([&path]);
+    (options.keys, options.keep_rows) = (vec!["k".into()], true);
+    let outcome = Reader::open(options).unwrap().next_chunk();
+    assert!(matches!(outcome, Err(Error::NoText { path: named }) if named == path));
+}
+
+#[test]
 fn a_panic_of_the_parquet_decoder_is_an_error_that_the_hook_need_not_print() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let folder = tempfile::tempdir().unwrap();

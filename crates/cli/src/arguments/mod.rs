@@ -1,15 +1,22 @@
 //! The command line: one struct a command, with the help that a user reads.
 
+mod filter;
+mod input;
 mod stream;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+pub(crate) use filter::{
+    BuildArguments, DedupArguments, FilterArguments, FilterCommand, FilterInfoArguments, FilterPlanArguments,
+    KeyArguments, MergeArguments, PANES, SeenArguments, WindowLength,
+};
+pub(crate) use input::{InputArguments, MachineArguments};
 use std::path::PathBuf;
 pub(crate) use stream::StreamArguments;
 
 /// Compact summaries of streams that outgrow RAM and one core.
 ///
 /// Overbank reads a stream once, inside a memory budget that really holds, and answers: how many rows and distinct
-/// keys, which keys are heavy, how often a key came, which quantiles.
+/// keys, which keys are heavy, how often a key came, whether it was seen before, which quantiles.
 #[derive(Parser, Debug)]
 #[command(name = "overbank", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
@@ -25,10 +32,17 @@ pub(crate) enum Command {
     Profile(Box<ProfileArguments>),
     /// Count how often every key comes, in a sketch on flash that is as exact as you ask
     Count(Box<CountArguments>),
+    /// Pass on the first row of every key, and drop the repeats; or the other way round
+    Dedup(Box<DedupArguments>),
+    /// Show whether keys were seen before
+    Seen(SeenArguments),
+    /// Build, merge, plan or look at a filter that remembers which keys were seen
+    #[command(subcommand)]
+    Filter(FilterCommand),
     /// Show the heaviest keys of a store, with lower and upper bounds
     Top(TopArguments),
     /// Show how often keys came, with lower and upper bounds
-    Estimate(EstimateArguments),
+    Estimate(KeyArguments),
     /// Show how many distinct keys a store has seen, with bounds
     Distinct(StoreArguments),
     /// Show quantiles of the value, or of the key lengths, of a store
@@ -163,25 +177,6 @@ pub(crate) struct TopArguments {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct EstimateArguments {
-    /// A store that `overbank profile` or `overbank count` made
-    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
-    pub(crate) store: PathBuf,
-
-    /// Keys to look up; of a key with several fields, the fields with tabs between them
-    #[arg(value_name = "KEY", required_unless_present = "keys_from")]
-    pub(crate) keys: Vec<String>,
-
-    /// Also look up every line of this file, - for standard input; in bulk, with bounded memory, however long it is
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) keys_from: Option<PathBuf>,
-
-    /// Print JSON, one object a key
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
 pub(crate) struct QuantileArguments {
     /// A store that `overbank profile` or `overbank count` made
     #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
@@ -198,7 +193,7 @@ pub(crate) struct QuantileArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct StoreArguments {
-    /// A store that `overbank profile` or `overbank count` made
+    /// A store that an earlier command made
     #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
     pub(crate) store: PathBuf,
 

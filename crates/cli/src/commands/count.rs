@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &CountArguments) -> CommandResult {
                 .to_owned(),
         ));
     }
-    let plan = stream::plan(stream.memory, true)?;
+    let plan = stream::plan(stream.machine.memory, true)?;
     let options = sketch::options(&arguments.sketch, &plan)?.conservative(arguments.conservative);
     let is_size_given = arguments.sketch.epsilon.is_some() || arguments.sketch.flash.is_some();
     let demand = if is_size_given { Demand::SameSize } else { Demand::Some };

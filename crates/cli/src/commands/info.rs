@@ -1,9 +1,10 @@
 //! `overbank info STORE`: what a store holds.
 
+use super::filter;
 use crate::arguments::StoreArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Align, Page, print_json};
-use crate::run_state::RunState;
+use crate::run_state::{FilterState, RunState};
 use crate::{picture, units};
 use overbank::HashKind;
 use overbank::frequency::Frequency;
@@ -15,6 +16,7 @@ use std::sync::PoisonError;
 /// The numbers of the structures that this command knows by name.
 const PROFILE: u16 = 16;
 const FREQUENCY: u16 = 17;
+const FILTER: u16 = filter::STRUCTURE;
 
 pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     let store = super::open_to_read(&arguments.store)?;
@@ -25,7 +27,13 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         HashKind::SipHash13 => "SipHash-1-3",
     };
     let sketches = sketches(&store)?;
-    let run = RunState::from_bytes(&commit.position).ok();
+    let filter = match store.record(filter::NAME) {
+        Some(_) => Some(filter::info::report(&store, &arguments.store)?),
+        None => None,
+    };
+    let run = RunState::from_bytes(&commit.position)
+        .or_else(|_| FilterState::from_bytes(&commit.position).map(|state| state.run))
+        .ok();
     if arguments.json {
         print_json(&json!({
             "store": arguments.store.display().to_string(),
@@ -41,6 +49,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
                 "name": summary.name,
                 "kind": kind(summary.structure.id),
                 "sketch": sketch_of(&sketches, &summary.name).map(picture::flash_json),
+                "filter": filter.as_ref().filter(|_| summary.structure.id == FILTER).map(picture::filter_json),
                 "structure": summary.structure.id,
                 "version": summary.structure.version,
                 "files": summary.files,
@@ -91,6 +100,10 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         page.heading(&format!("Sketch {name}"), "");
         picture::flash_lines(&mut page, sketch);
     }
+    if let Some(report) = &filter {
+        page.heading("Filter", "");
+        picture::filter_lines(&mut page, report);
+    }
     page.print()?;
     Ok(Outcome::Found)
 }
@@ -100,6 +113,7 @@ fn kind(structure: u16) -> &'static str {
     match structure {
         PROFILE => "profile",
         FREQUENCY => "counts on flash",
+        FILTER => "keys seen",
         _ => "unknown",
     }
 }

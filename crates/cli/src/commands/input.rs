@@ -1,7 +1,7 @@
 //! A stream's input as the profile takes it: reader options from the command line, and the parser as a stage that keeps the
 //! first malformed rows.
 
-use crate::arguments::StreamArguments;
+use crate::arguments::InputArguments;
 use crate::failure::Failure;
 use crate::picture::Skipped;
 use overbank::KeyHash;
@@ -15,15 +15,15 @@ const SKIPPED_SHOWN: usize = 5;
 
 /// What the reader is asked for; nothing is read yet.
 pub(super) fn reader_options(
-    arguments: &StreamArguments,
+    arguments: &InputArguments,
+    weight: Option<&String>,
     value: Option<&String>,
 ) -> Result<Options, Failure> {
     let mut options = Options::new(&arguments.files);
     options.format =
         arguments.format.format(arguments.delimiter, !arguments.no_header).map_err(Failure::Usage)?;
     options.keys.clone_from(&arguments.key);
-    options.weight.clone_from(&arguments.weight);
-    options.value = value.cloned();
+    (options.weight, options.value) = (weight.cloned(), value.cloned());
     options.strict = arguments.strict;
     options.bad_rows_kept = SKIPPED_SHOWN;
     Ok(options)
@@ -81,6 +81,19 @@ impl Parse for Input {
 /// A batch as the rows of a profile.
 #[derive(Default)]
 pub(super) struct ParsedRows(Batch);
+
+impl ParsedRows {
+    /// The chunk that the rows came from.
+    pub(super) fn chunk(&self) -> &Chunk {
+        self.0.chunk()
+    }
+
+    /// A row as it stands in the input.
+    #[inline]
+    pub(super) fn row(&self, row: usize) -> &[u8] {
+        self.0.row(row)
+    }
+}
 
 impl Rows for ParsedRows {
     fn hashes(&self) -> &[KeyHash] {

@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> CommandResult {
 /// A kept profile has a sketch on flash unless that is unwanted or the memory too small for its buffer: until more keys came than
 /// RAM holds apart, it costs nothing but short logs.
 fn flash(arguments: &ProfileArguments) -> Result<Option<Flash>, Failure> {
-    let memory = arguments.stream.memory;
+    let memory = arguments.stream.machine.memory;
     let has_room = arguments.stream.store.is_some() && memory >= FLASH_MEMORY_BYTES_MIN;
     let (bytes, demand) = match arguments.flash {
         Some(0) => return Ok(None),

@@ -27,16 +27,24 @@ impl Session {
             // Refused before there is a store.
             plan.fitted(&flash.options, threads)?.plan()?;
         }
-        let memory_bytes = usize::try_from(arguments.memory).unwrap_or(usize::MAX);
-        let mut options =
-            StoreOptions::new().memory_bytes(memory_bytes).hash_kind(arguments.hash.into()).threads(0);
-        if let Some(seed) = arguments.seed {
+        let memory_bytes = usize::try_from(arguments.machine.memory).unwrap_or(usize::MAX);
+        let mut options = StoreOptions::new()
+            .memory_bytes(memory_bytes)
+            .hash_kind(arguments.machine.hash.into())
+            .threads(0);
+        if let Some(seed) = arguments.machine.seed {
             options = options.seed(Seed(u128::from(seed)));
         }
         let store = match &arguments.store {
             Some(directory) => Store::open_or_create(directory, options)?,
             None => Store::in_memory(options)?,
         };
+        if !Profile::is_in(&store) && !store.summaries().is_empty() {
+            return Err(Failure::Usage(format!(
+                "{} holds something else than a profile; give another directory",
+                arguments.store.as_deref().unwrap_or(Path::new("the store")).display()
+            )));
+        }
         let (profile, resume_at) = if Profile::is_in(&store) {
             Self::recover(job, &store, threads)?
         } else {
@@ -73,7 +81,7 @@ impl Session {
                 "{directory} holds {what}, {rows} rows; give --resume before --append"
             )));
         }
-        if profile.memory_bytes() > arguments.memory {
+        if profile.memory_bytes() > arguments.machine.memory {
             return Err(Failure::Usage(format!(
                 "{directory} was made with --memory {}; give at least as much",
                 units::bytes(profile.memory_bytes())

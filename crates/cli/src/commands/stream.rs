@@ -80,10 +80,10 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     let interrupt = Interrupt::install().map_err(|error| {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
-    let threads = arguments.threads.map_or_else(default_threads, usize::from);
-    process::check_memory(arguments.memory)?;
-    let mut options = input::reader_options(arguments, job.value)?;
-    let session = Session::open(job, plan(arguments.memory, job.flash.is_some())?, threads)?;
+    let threads = arguments.machine.threads.map_or_else(default_threads, usize::from);
+    process::check_memory(arguments.machine.memory)?;
+    let mut options = input::reader_options(&arguments.input, arguments.weight.as_ref(), job.value)?;
+    let session = Session::open(job, plan(arguments.machine.memory, job.flash.is_some())?, threads)?;
     input::fit_chunks(&mut options, session.profile().plan(), threads);
     let mut reader = match &session.resume_at {
         Some(position) => Reader::resume(options.clone(), position)?,
@@ -91,7 +91,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     };
     let before = session.profile().report(0, &[])?;
     let input = Input::new(Parser::new(&options, session.store.hasher()));
-    let progress = Progress::start(reader.total_bytes(), arguments.quiet);
+    let progress = Progress::start(reader.total_bytes(), arguments.machine.quiet);
 
     loop {
         let deadline = Instant::now() + Duration::from_secs_f64(arguments.commit_every);
@@ -130,7 +130,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
         rows: after.rows - before.rows,
         bytes: after.bytes - before.bytes,
         peak_memory_bytes: process::peak_memory_bytes(),
-        memory_bytes: arguments.memory,
+        memory_bytes: arguments.machine.memory,
         stored_bytes: session.store.summaries().iter().map(|summary| summary.bytes).sum(),
         written_bytes: process::written_bytes(),
         threads,

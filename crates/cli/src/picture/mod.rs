@@ -1,8 +1,10 @@
 //! What a pass found, as tables for people and as JSON for programs.
 
 mod counts;
+mod filter;
 
 pub(crate) use counts::{Counts, count_page, flash_json, flash_lines};
+pub(crate) use filter::{DedupCost, RowCounts, filter_json, filter_lines, print_dedup, run_table};
 
 use crate::page::{Align, Page, key_text};
 use crate::units;

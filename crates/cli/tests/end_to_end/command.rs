@@ -53,6 +53,11 @@ impl Run {
         self.command.spawn().expect("the command starts")
     }
 
+    /// Starts the process and leaves it running, with pipes at its ends that the caller holds.
+    pub(crate) fn piped(mut self) -> Child {
+        self.command.spawn().expect("the command starts")
+    }
+
     /// Runs to the end.
     pub(crate) fn run(mut self) -> Ran {
         let mut child = self.command.spawn().expect("the command starts");

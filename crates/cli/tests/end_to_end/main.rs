@@ -4,6 +4,7 @@
 mod answers;
 mod command;
 mod counts;
+mod dedup;
 mod failures;
 mod memory;
 mod queries;

@@ -74,6 +74,15 @@ impl CascadeFilter {
         Self::open_with(store, name, options)
     }
 
+    /// The options of the filter of this name at the store's last commit, without opening it: what to ask [`Store::cascade`] for,
+    /// with other memory if need be.
+    ///
+    /// # Errors
+    /// As [`CascadeFilter::open`], except for what opening its files would find.
+    pub fn stored_options(store: &Store, name: &str) -> Result<CascadeOptions> {
+        Ok(decode(name, &found(store, name)?)?.options)
+    }
+
     fn open_with(store: &Store, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<Self>>> {
         let entry = found(store, name)?;
         let state = decode(name, &entry)?;

@@ -1,0 +1,148 @@
+//! What commands that read a stream share: its input, and the machine's means that it may use.
+
+use clap::{Args, ValueEnum, ValueHint};
+use overbank_ingest::{Delimiter, Format};
+
+/// Which rows, and what is their key.
+#[derive(Args, Debug)]
+pub(crate) struct InputArguments {
+    /// Files, quoted globs, or - for standard input; plain, gzip or zstd
+    #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<String>,
+
+    /// The key: a field number, a CSV or Parquet column, a JSON path; several make one key [default: the whole line]
+    #[arg(short, long, value_name = "FIELD", value_delimiter = ',')]
+    pub(crate) key: Vec<String>,
+
+    /// How rows and fields are written
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) format: FormatName,
+
+    /// The byte between fields of delimited or CSV input, such as ';' or '\t' [default: tab, or comma for CSV]
+    #[arg(short, long, value_name = "BYTE", value_parser = parse_delimiter)]
+    pub(crate) delimiter: Option<u8>,
+
+    /// CSV input has no header row; name its columns by number
+    #[arg(long)]
+    pub(crate) no_header: bool,
+
+    /// Stop at the first malformed row instead of counting and skipping it
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// How much of the machine, and which hash.
+#[derive(Args, Debug)]
+pub(crate) struct MachineArguments {
+    /// The memory that everything together may use
+    #[arg(short, long, value_name = "SIZE", default_value = "64MiB", value_parser = crate::units::parse_bytes)]
+    pub(crate) memory: u64,
+
+    /// Threads that read and count; the answer does not depend on it [default: one a core, at most 8]
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: Option<u16>,
+
+    /// Fix the hash seed, so that summaries built apart can be merged [default: random]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+
+    /// Hash function: xxh3 is fastest; siphash withstands keys chosen by an attacker
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) hash: HashName,
+
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// The formats by the names a user types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatName {
+    /// By the file's extension; lines for standard input
+    #[default]
+    Auto,
+    /// The whole line is the key
+    Lines,
+    /// Fields with one byte between them, tab by default
+    Delimited,
+    /// Fields with runs of blanks between them
+    Whitespace,
+    /// CSV with quotes, and a header unless --no-header
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+    /// Parquet
+    Parquet,
+}
+
+impl FormatName {
+    /// The reader's format, with the delimiter and header that were asked for.
+    pub(crate) fn format(self, delimiter: Option<u8>, header: bool) -> Result<Format, String> {
+        let takes_delimiter = matches!(self, Self::Delimited | Self::Csv);
+        match delimiter {
+            Some(_) if !takes_delimiter => Err(format!(
+                "--delimiter is for --format delimited or csv, not {}",
+                self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+            )),
+            _ => Ok(match self {
+                Self::Auto => Format::Auto,
+                Self::Lines => Format::Lines,
+                Self::Delimited => Format::Delimited(Delimiter::Byte(delimiter.unwrap_or(b'\t'))),
+                Self::Whitespace => Format::Delimited(Delimiter::Whitespace),
+                Self::Csv => Format::Csv { delimiter: delimiter.unwrap_or(b','), header },
+                Self::Jsonl => Format::JsonLines,
+                Self::Parquet => Format::Parquet,
+            }),
+        }
+    }
+}
+
+/// The hash functions by the names a user types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HashName {
+    /// XXH3-128
+    #[default]
+    Xxh3,
+    /// SipHash-1-3
+    Siphash,
+}
+
+impl From<HashName> for overbank::HashKind {
+    fn from(name: HashName) -> Self {
+        match name {
+            HashName::Xxh3 => Self::Xxh3,
+            HashName::Siphash => Self::SipHash13,
+        }
+    }
+}
+
+fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text {
+        "\\t" | "tab" => Ok(b'\t'),
+        "space" => Ok(b' '),
+        _ => match text.as_bytes() {
+            [byte] if !matches!(byte, b'\n' | b'\r' | b'"') => Ok(*byte),
+            _ => Err("it must be one byte, such as ; or \\t, and not a quote or a line end".to_owned()),
+        },
+    }
+}
+
+pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("it must be a number of seconds from 0 to 86400".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delimiters_are_one_byte() {
+        assert_eq!(parse_delimiter("\\t"), Ok(b'\t'));
+        assert_eq!(parse_delimiter(";"), Ok(b';'));
+        assert!(parse_delimiter("ab").is_err());
+        assert!(FormatName::Jsonl.format(Some(b';'), true).unwrap_err().contains("jsonl"));
+    }
+}

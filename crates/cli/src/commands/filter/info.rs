@@ -1,0 +1,44 @@
+//! `overbank filter info STORE`: what a filter holds.
+
+use super::NAME;
+use crate::arguments::FilterInfoArguments;
+use crate::commands::open_to_read;
+use crate::failure::{CommandResult, Failure, Outcome};
+use crate::page::{Page, print_json};
+use crate::picture;
+use overbank::filter::cascade::{CascadeFilter, CascadeOptions, Report};
+use overbank::store::Store;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(super) fn run(arguments: &FilterInfoArguments) -> CommandResult {
+    let report = report(&open_to_read(&arguments.store)?, &arguments.store)?;
+    if arguments.json {
+        print_json(&picture::filter_json(&report))?;
+    } else {
+        let mut page = Page::new();
+        page.heading(&format!("Filter {}", arguments.store.display()), "");
+        picture::filter_lines(&mut page, &report);
+        picture::run_table(&mut page, &report);
+        page.print()?;
+    }
+    Ok(Outcome::Found)
+}
+
+/// The filter of a store at `place` that is open to be asked, in what memory the store has.
+pub(in crate::commands) fn open(store: &Store, place: &Path) -> Result<Arc<Mutex<CascadeFilter>>, Failure> {
+    if store.record(NAME).is_none() {
+        return Err(Failure::Usage(format!(
+            "{} holds no filter; name a store that dedup --store or filter build made",
+            place.display()
+        )));
+    }
+    let stored = CascadeFilter::stored_options(store, NAME)?;
+    let memory_bytes = store.budget().budget_bytes().min(stored.memory_bytes);
+    Ok(store.cascade(NAME, CascadeOptions { memory_bytes, writers: 1, ..stored })?)
+}
+
+/// What the filter of a store at `place` says of itself.
+pub(in crate::commands) fn report(store: &Store, place: &Path) -> Result<Report, Failure> {
+    Ok(open(store, place)?.lock().unwrap_or_else(PoisonError::into_inner).report())
+}

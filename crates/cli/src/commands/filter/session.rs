@@ -1,0 +1,184 @@
+//! The store of a command that fills a filter: kept in a directory, or a scratch one that vanishes with the command.
+//!
+//! ```text
+//!   --memory ┬─ 1/4    chunks on their way      text, hashes and row lists, for all threads together
+//!            ├─ 7/16   the filter               its buffer, packed runs, fences, merges; 16 MiB at least
+//!            ├─ 1/4    keys that wait           to be asked for together; 8 MiB at least
+//!            └─ 1/16   rows that wait           before they go to a file, and all else
+//! ```
+
+use super::NAME;
+use super::scratch::Scratch;
+use crate::arguments::{FilterArguments, MachineArguments, PANES};
+use crate::failure::Failure;
+use crate::run_state::{FilterState, Window, WindowKind};
+use crate::{process, units};
+use overbank::Seed;
+use overbank::filter::cascade::{CascadeFilter, CascadeOptions};
+use overbank::store::{Store, StoreOptions};
+use overbank_ingest::Position;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Keys that a filter expects unless told otherwise.
+const KEYS: u64 = 1_000_000_000;
+/// The share of new keys that it may take for seen ones unless told otherwise.
+const ERROR: f64 = 1e-6;
+/// The least of all memory: less leaves nothing for chunks beside the least of the shares.
+const MEMORY_BYTES_MIN: u64 = 32 << 20;
+/// The least of the filter's share.
+const FILTER_BYTES_MIN: usize = 16 << 20;
+/// The least of the share of keys that wait.
+const WAITING_BYTES_MIN: usize = 8 << 20;
+
+/// What a command asks of the store that it fills.
+pub(crate) struct Wanted<'a> {
+    /// The directory that is kept; without one, a scratch directory.
+    pub(crate) store: Option<&'a Path>,
+    pub(crate) filter: &'a FilterArguments,
+    pub(crate) machine: &'a MachineArguments,
+    /// A window, if one was given.
+    pub(crate) window: Option<Window>,
+    pub(crate) resume: bool,
+    pub(crate) append: bool,
+}
+
+/// A store with its filter.
+pub(crate) struct Session {
+    pub(crate) store: Store,
+    filter: Arc<Mutex<CascadeFilter>>,
+    /// The state of the run that is gone on with.
+    pub(crate) resumed: Option<FilterState>,
+    pub(crate) window: Window,
+    /// Whether the store outlives the run.
+    pub(crate) kept: bool,
+}
+
+impl Session {
+    /// Opens or makes the store; without a directory, in `scratch`.
+    pub(crate) fn open(wanted: &Wanted<'_>, threads: usize, scratch: &mut Scratch) -> Result<Self, Failure> {
+        let machine = wanted.machine;
+        process::check_memory(machine.memory)?;
+        let mut options = options(wanted.filter, machine.memory, wanted.window)?;
+        // Refused before there is a store.
+        options.plan(options.keys, threads)?;
+        let mut store_options = StoreOptions::new()
+            .memory_bytes(bytes(machine.memory))
+            .hash_kind(machine.hash.into())
+            .threads(threads);
+        if let Some(seed) = machine.seed {
+            store_options = store_options.seed(Seed(u128::from(seed)));
+        }
+        let store = match wanted.store {
+            Some(directory) => Store::open_or_create(directory, store_options)?,
+            None => Store::create(scratch.make()?, store_options)?,
+        };
+        let position = store.position();
+        let state = if position.is_empty() { None } else { Some(FilterState::from_bytes(&position)?) };
+        if store.record(NAME).is_none() && !store.summaries().is_empty() {
+            return Err(Failure::Usage(format!(
+                "{} holds other summaries and no filter; give another directory",
+                wanted.store.unwrap_or(Path::new("the store")).display()
+            )));
+        }
+        let (mut window, mut resumed) = (wanted.window.unwrap_or_default(), None);
+        if let Some(directory) = wanted.store
+            && store.record(NAME).is_some()
+        {
+            let stored = CascadeFilter::stored_options(&store, NAME)?;
+            (window, resumed) = take_up(wanted, &stored, state, &directory.display().to_string())?;
+            options = CascadeOptions { memory_bytes: options.memory_bytes, ..stored };
+        }
+        let filter = store.cascade(NAME, options)?;
+        Ok(Self { store, filter, resumed, window, kept: wanted.store.is_some() })
+    }
+
+    pub(crate) fn filter(&self) -> MutexGuard<'_, CascadeFilter> {
+        self.filter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the reader of the run that is gone on with stood.
+    pub(crate) fn resume_at(&self) -> Option<&Position> {
+        self.resumed.as_ref().map(|state| &state.run.position)
+    }
+}
+
+/// The window of a store, and the run to go on with, if the arguments allow to go on with them.
+fn take_up(
+    wanted: &Wanted<'_>,
+    stored: &CascadeOptions,
+    state: Option<FilterState>,
+    place: &str,
+) -> Result<(Window, Option<FilterState>), Failure> {
+    let differs = |what: &str, was: &str, is: &str| {
+        Err(Failure::Usage(format!(
+            "{place} was made with {what} {was}, not {is}; leave it away, or give another directory"
+        )))
+    };
+    if let Some(error) = wanted.filter.error.filter(|error| *error != stored.false_positive_rate) {
+        return differs("--error", &stored.false_positive_rate.to_string(), &error.to_string());
+    }
+    let window = state.as_ref().map_or_else(Window::default, |state| state.window);
+    if let Some(asked) =
+        wanted.window.filter(|asked| (asked.kind, asked.length) != (window.kind, window.length))
+    {
+        return differs("a window of", &shown(window), &shown(asked));
+    }
+    let interrupted = state.filter(|state| !state.run.complete && !wanted.append);
+    if interrupted.is_some() && !wanted.resume {
+        return Err(Failure::Usage(format!(
+            "{place} remembers a run that was interrupted; give --resume to go on with it, --append to leave it at that, or \
+             another directory"
+        )));
+    }
+    Ok((window, interrupted))
+}
+
+/// The options of a new filter that has a part of `memory_bytes`.
+pub(crate) fn options(
+    arguments: &FilterArguments,
+    memory_bytes: u64,
+    window: Option<Window>,
+) -> Result<CascadeOptions, Failure> {
+    if memory_bytes < MEMORY_BYTES_MIN {
+        return Err(Failure::Usage(format!(
+            "--memory cannot be {}: a filter and the rows before it need {}",
+            units::bytes(memory_bytes),
+            units::bytes(MEMORY_BYTES_MIN)
+        )));
+    }
+    Ok(CascadeOptions {
+        memory_bytes: filter_bytes(memory_bytes),
+        keys: arguments.keys.unwrap_or(KEYS),
+        false_positive_rate: arguments.error.unwrap_or(ERROR),
+        panes: if window.is_some() { PANES } else { 0 },
+        ..CascadeOptions::default()
+    })
+}
+
+/// The share of the filter.
+pub(crate) fn filter_bytes(memory_bytes: u64) -> usize {
+    bytes(memory_bytes / 16 * 7).max(FILTER_BYTES_MIN)
+}
+
+/// The share of keys that wait.
+pub(crate) fn waiting_bytes(memory_bytes: u64) -> usize {
+    bytes(memory_bytes / 4).max(WAITING_BYTES_MIN)
+}
+
+/// The share of rows that wait in RAM.
+pub(crate) fn spool_bytes(memory_bytes: u64) -> usize {
+    bytes(memory_bytes / 32)
+}
+
+fn bytes(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+fn shown(window: Window) -> String {
+    match window.kind {
+        WindowKind::None => "no end".to_owned(),
+        WindowKind::Rows => format!("{} rows", units::count(window.length)),
+        WindowKind::Nanoseconds => units::seconds(window.length as f64 / 1e9),
+    }
+}
