@@ -1,10 +1,10 @@
 //! The Bloom filter as everybody knows it: `k` bits a key, anywhere in the filter, one hash function a bit.
 
 use crate::Result;
-use keyhash::{KeyHash, columns};
+use keyhash::{KeyHash, column, columns};
 
 /// Hash functions: those of the cascade filter's evaluation, optimal near a false-positive rate of 2^-11.
-pub const HASH_FUNCTIONS: usize = 11;
+pub(crate) const HASH_FUNCTIONS: usize = 11;
 
 /// Bits a key with which [`HASH_FUNCTIONS`] functions give the false-positive rate: from `(1 - e^(-k / bits))^k = rate`.
 pub fn bloom_bits_a_key(rate: f64) -> f64 {
@@ -29,8 +29,11 @@ pub fn bloom_insert(bytes: &mut [u8], hash: KeyHash) {
 /// Whether all bits of a key are set; a key that is not in ends the search at its first clear bit.
 #[inline]
 pub fn bloom_contains(bytes: &[u8], hash: KeyHash) -> bool {
-    let positions = bloom_positions(hash, bytes.len() as u64 * 8);
-    positions.iter().all(|&at| bytes[(at / 8) as usize] >> (at % 8) & 1 != 0)
+    let (fold, bits) = (hash.fold(), bytes.len() as u64 * 8);
+    (0..HASH_FUNCTIONS as u32).all(|function| {
+        let at = column(fold, function, bits);
+        bytes[(at / 8) as usize] >> (at % 8) & 1 != 0
+    })
 }
 
 /// Bytes, a multiple of `unit_bytes`, of a filter of `keys` keys.
