@@ -74,7 +74,9 @@ fn sample(clock: &mut Clock, engine: Engine, shape: Shape, scratch: &Path, to: &
     curve.finish(clock, to)?;
     let flash_bytes = folder_bytes(folder.path())?;
     clock.note(Metric::FlashBytes, flash_bytes as f64);
-    clock.note(Metric::BitsPerKey, flash_bytes as f64 * 8.0 / done.max(1) as f64);
+    if done == shape.keys {
+        clock.note(Metric::BitsPerKey, flash_bytes as f64 * 8.0 / done as f64);
+    }
     check(engine.name(), &mut *filter, &keys.first(done.min(WITNESSES) as usize))?;
     Ok(done)
 }

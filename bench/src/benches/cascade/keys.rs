@@ -23,12 +23,16 @@ impl Keys {
         self.count.div_ceil(CHUNK_KEYS)
     }
 
+    /// How many keys a chunk has.
+    pub(super) fn keys_of(self, chunk: u64) -> usize {
+        CHUNK_KEYS.min(self.count - chunk * CHUNK_KEYS) as usize
+    }
+
     /// Puts the keys of one chunk into `keys`.
     pub(super) fn fill(self, chunk: u64, keys: &mut Vec<u64>) {
-        let count = CHUNK_KEYS.min(self.count - chunk * CHUNK_KEYS);
         let mut random = Random::new(mix(chunk));
         keys.clear();
-        keys.extend((0..count).map(|_| random.next_u64()));
+        keys.extend((0..self.keys_of(chunk)).map(|_| random.next_u64()));
     }
 
     /// Calls `each` with the hashes of one chunk, `batch` at a time, until it answers that it has had enough; tells whether

@@ -88,7 +88,7 @@ impl Shape {
 fn run(run: &mut Run<'_>) -> Result<()> {
     // Keys and the cgroup's limit in MiB.
     let points: &[(u64, u64)] =
-        run.pick([&[(50_000, 64)], &[(24_000_000, 32)], &[(600_000_000, 64), (2_500_000_000, 256)]]);
+        run.pick([&[(50_000, 64)], &[(48_000_000, 40)], &[(600_000_000, 64), (2_500_000_000, 256)]]);
     for &(keys, ram_mib) in points {
         let shape = shape(run, keys, ram_mib);
         insert::contest(run, shape)?;

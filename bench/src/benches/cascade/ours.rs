@@ -28,7 +28,7 @@ struct Ours {
 pub(super) fn create(folder: &Path, shape: Shape, writers: usize) -> Result<Box<dyn Filter>> {
     let store = Store::create(folder, store_options(shape))?;
     let options = CascadeOptions {
-        memory_bytes: shape.memory_bytes,
+        memory_bytes: memory_bytes(shape),
         keys: shape.keys,
         false_positive_rate: RATE,
         writers,
@@ -45,45 +45,51 @@ pub(super) fn open(folder: &Path, shape: Shape) -> Result<Box<dyn Filter>> {
     Ok(Box::new(Ours { store, filter }))
 }
 
-fn store_options(shape: Shape) -> StoreOptions {
-    StoreOptions::new().memory_bytes(shape.memory_bytes + STORE_BYTES).seed(Seed(7))
+/// The rivals' share, but never less than a filter accepts: so much has a smoke run alone.
+fn memory_bytes(shape: Shape) -> usize {
+    shape.memory_bytes.max(16 << 20)
 }
 
-impl Ours {
-    fn lock(&self) -> MutexGuard<'_, CascadeFilter> {
-        self.filter.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn store_options(shape: Shape) -> StoreOptions {
+    StoreOptions::new().memory_bytes(memory_bytes(shape) + STORE_BYTES).seed(Seed(7))
+}
+
+fn lock(filter: &Mutex<CascadeFilter>) -> MutexGuard<'_, CascadeFilter> {
+    filter.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Filter for Ours {
     fn insert(&mut self, hashes: &[KeyHash]) -> Result<()> {
-        Ok(self.lock().insert(hashes)?)
+        Ok(lock(&self.filter).insert(hashes)?)
     }
 
     fn remove(&mut self, hashes: &[KeyHash]) -> Result<()> {
-        Ok(self.lock().remove(hashes)?)
+        Ok(lock(&self.filter).remove(hashes)?)
     }
 
     fn insert_if_absent(&mut self, hashes: &[KeyHash]) -> Result<Vec<bool>> {
-        Ok(self.lock().insert_if_absent(hashes)?)
+        Ok(lock(&self.filter).insert_if_absent(hashes)?)
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.lock().settle()?;
+        lock(&self.filter).settle()?;
         self.store.commit(b"")?;
         Ok(())
     }
 
     fn contains(&mut self, hashes: &[KeyHash]) -> Result<Vec<bool>> {
-        Ok(self.lock().contains_many(hashes)?)
+        Ok(lock(&self.filter).contains_many(hashes)?)
     }
 
     fn adders(&mut self, count: usize) -> Result<Vec<Adder<'_>>> {
-        let mut filter = self.lock();
-        let adder = |_| -> Result<Adder<'_>> {
-            let mut writer = filter.writer()?;
-            Ok(Box::new(move |hashes: &[KeyHash]| Ok(writer.insert(hashes)?)))
-        };
-        (0..count).map(adder).collect()
+        // The filter is the first writer itself.
+        let filter = &self.filter;
+        let first = move |hashes: &[KeyHash]| Ok(lock(filter).insert(hashes)?);
+        let mut adders: Vec<Adder<'_>> = vec![Box::new(first)];
+        for _ in 1..count {
+            let mut writer = lock(filter).writer()?;
+            adders.push(Box::new(move |hashes| Ok(writer.insert(hashes)?)));
+        }
+        Ok(adders)
     }
 }

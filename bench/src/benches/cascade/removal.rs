@@ -5,14 +5,11 @@
 
 use super::engine::Engine;
 use super::filter::{BATCH_KEYS, Filter, check};
-use super::keys::{CHUNK_KEYS, Keys};
+use super::keys::Keys;
 use super::{RATE, Shape};
 use crate::{Case, Clock, Metric, Result, Run, folder_bytes};
 use std::path::Path;
 use std::time::Instant;
-
-/// Keys that a visit removes.
-const REMOVED_KEYS: usize = CHUNK_KEYS as usize / 9;
 
 const WITH: Engine = Engine::Paper { has_tombstones: true };
 const WITHOUT: Engine = Engine::Paper { has_tombstones: false };
@@ -64,7 +61,7 @@ fn sample(clock: &mut Clock, engine: Engine, shape: Shape, removes: bool, scratc
     clock.did(ops);
     clock.note(Metric::FlashBytes, folder_bytes(folder.path())? as f64);
     // The first two ninths of an early chunk may be gone.
-    let kept = keys.first(CHUNK_KEYS as usize).split_off((2 * REMOVED_KEYS).min(shape.keys as usize));
+    let kept = keys.first(keys.keys_of(0)).split_off(2 * removed_keys(keys, 0));
     check(engine.name(), &mut *filter, &kept[..kept.len().min(500)])?;
     Ok(ops)
 }
@@ -79,9 +76,15 @@ fn insert(filter: &mut dyn Filter, keys: Keys, chunk: u64) -> Result<u64> {
     Ok(ops)
 }
 
+/// Keys that a visit of a chunk removes.
+fn removed_keys(keys: Keys, chunk: u64) -> usize {
+    keys.keys_of(chunk) / 9
+}
+
 /// Removes what is due after `chunk`.
 fn remove(filter: &mut dyn Filter, keys: Keys, chunk: u64) -> Result<u64> {
-    let due = (chunk % 2) as usize * REMOVED_KEYS..(chunk % 2 + 1) as usize * REMOVED_KEYS;
+    let (ninth, removed) = ((chunk % 2) as usize, removed_keys(keys, chunk / 2));
+    let due = ninth * removed..(ninth + 1) * removed;
     let (mut at, mut ops) = (0, 0);
     keys.for_batches(chunk / 2, BATCH_KEYS, |hashes| -> Result<bool> {
         let of = due.start.clamp(at, at + hashes.len()) - at..due.end.clamp(at, at + hashes.len()) - at;
@@ -95,6 +98,7 @@ fn remove(filter: &mut dyn Filter, keys: Keys, chunk: u64) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys::CHUNK_KEYS;
     use super::*;
     use keyhash::KeyHash;
     use std::collections::HashSet;
@@ -131,9 +135,9 @@ mod tests {
             inserts += insert(&mut exact, keys, chunk).expect("inserted");
             removals += remove(&mut exact, keys, chunk).expect("each was in, once");
         }
-        assert_eq!(removals, 5 * REMOVED_KEYS as u64);
+        assert_eq!(removals, 5 * removed_keys(keys, 0) as u64);
         assert!((removals as f64 / (inserts + removals) as f64 - 0.1).abs() < 1e-4);
-        let kept = keys.first(CHUNK_KEYS as usize).split_off(2 * REMOVED_KEYS);
+        let kept = keys.first(CHUNK_KEYS as usize).split_off(2 * removed_keys(keys, 0));
         check("exact", &mut exact, &kept).expect("these stay");
     }
 }
