@@ -4,6 +4,7 @@ use super::hasher;
 use crate::Random;
 use crate::digest::mix;
 use keyhash::KeyHash;
+use std::ops::Range;
 
 /// Keys of a chunk: 2 MiB, a hundredth of a second of our fastest engine.
 pub(super) const CHUNK_KEYS: u64 = 1 << 18;
@@ -29,10 +30,20 @@ impl Keys {
     }
 
     /// Puts the keys of one chunk into `keys`.
-    pub(super) fn fill(self, chunk: u64, keys: &mut Vec<u64>) {
-        let mut random = Random::new(mix(chunk));
+    fn fill(self, chunk: u64, keys: &mut Vec<u64>) {
         keys.clear();
-        keys.extend((0..self.keys_of(chunk)).map(|_| random.next_u64()));
+        keys.extend(self.keys_in(chunk));
+    }
+
+    fn keys_in(self, chunk: u64) -> impl Iterator<Item = u64> {
+        let mut random = Random::new(mix(chunk));
+        (0..self.keys_of(chunk)).map(move |_| random.next_u64())
+    }
+
+    /// The hashes of some keys of a chunk.
+    pub(super) fn part(self, chunk: u64, part: Range<usize>) -> Vec<KeyHash> {
+        let keys = self.keys_in(chunk).skip(part.start).take(part.len());
+        keys.map(|key| hasher().hash_u64(key)).collect()
     }
 
     /// Calls `each` with the hashes of one chunk, `batch` at a time, until it answers that it has had enough; tells whether
@@ -57,9 +68,7 @@ impl Keys {
 
     /// The hashes of the first `count` keys, at most a chunk.
     pub(super) fn first(self, count: usize) -> Vec<KeyHash> {
-        let mut keys = Vec::new();
-        self.fill(0, &mut keys);
-        keys.iter().take(count).map(|&key| hasher().hash_u64(key)).collect()
+        self.part(0, 0..count)
     }
 
     /// The hashes of `count` keys from all over the stream.
@@ -103,6 +112,7 @@ mod tests {
             assert!(whole);
         }
         assert_eq!(all.len() as u64, CHUNK_KEYS + 7);
+        assert_eq!(keys.part(0, 3..9), keys.first(9)[3..]);
         assert!(keys.first(10).iter().all(|hash| all.contains(hash)));
         assert!(keys.spread(3_000, 1).iter().all(|hash| all.contains(hash)));
         assert!(unknown(3_000, 1).iter().all(|hash| !all.contains(hash)));

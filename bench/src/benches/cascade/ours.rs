@@ -84,8 +84,7 @@ impl Filter for Ours {
     fn adders(&mut self, count: usize) -> Result<Vec<Adder<'_>>> {
         // The filter is the first writer itself.
         let filter = &self.filter;
-        let first = move |hashes: &[KeyHash]| Ok(lock(filter).insert(hashes)?);
-        let mut adders: Vec<Adder<'_>> = vec![Box::new(first)];
+        let mut adders: Vec<Adder<'_>> = vec![Box::new(move |hashes| Ok(lock(filter).insert(hashes)?))];
         for _ in 1..count {
             let mut writer = lock(filter).writer()?;
             adders.push(Box::new(move |hashes| Ok(writer.insert(hashes)?)));

@@ -85,15 +85,9 @@ fn removed_keys(keys: Keys, chunk: u64) -> usize {
 fn remove(filter: &mut dyn Filter, keys: Keys, chunk: u64) -> Result<u64> {
     let (ninth, removed) = ((chunk % 2) as usize, removed_keys(keys, chunk / 2));
     let due = ninth * removed..(ninth + 1) * removed;
-    let (mut at, mut ops) = (0, 0);
-    keys.for_batches(chunk / 2, BATCH_KEYS, |hashes| -> Result<bool> {
-        let of = due.start.clamp(at, at + hashes.len()) - at..due.end.clamp(at, at + hashes.len()) - at;
-        at += hashes.len();
-        ops += of.len() as u64;
-        filter.remove(&hashes[of])?;
-        Ok(at < due.end)
-    })?;
-    Ok(ops)
+    let hashes = keys.part(chunk / 2, due);
+    filter.remove(&hashes)?;
+    Ok(hashes.len() as u64)
 }
 
 #[cfg(test)]

@@ -99,7 +99,9 @@ fn sample(
         filter.finish()
     })?;
     clock.did(done as u64);
-    note(clock, new, done);
+    if done == hashes.len() * PASSES {
+        note(clock, new, done);
+    }
     Ok(new as u64)
 }
 
