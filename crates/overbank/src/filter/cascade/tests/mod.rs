@@ -3,6 +3,7 @@
 mod bounds;
 mod growth;
 mod law;
+mod maplet;
 mod threads;
 
 use super::{CascadeFilter, CascadeOptions, Policy};
