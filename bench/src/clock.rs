@@ -56,6 +56,11 @@ impl Clock {
         result
     }
 
+    /// Records latencies that were measured inside a [`Clock::time`] section: they become figures, and add no time.
+    pub fn latencies(&mut self, laps_ns: Vec<u64>) {
+        self.laps_ns.extend(laps_ns);
+    }
+
     /// Adds time that was measured elsewhere (in a child, by a device).
     pub fn add(&mut self, wall_ns: u64, cpu_ns: u64) {
         self.wall_ns += wall_ns;

@@ -128,6 +128,7 @@ names! {
         Fpr = "fpr",
         DeviceOpsPerS = "device_ops_per_s",
         DeviceShare = "device_share",
+        SeenShare = "seen_share",
         OverestimateAvg = "overestimate_avg",
         OverestimateMax = "overestimate_max",
     }
@@ -143,7 +144,13 @@ impl Metric {
             Self::BitsPerKey => "bits/key",
             Self::BytesPerKey => "bytes/key",
             Self::BlocksPerOp => "blocks/op",
-            Self::ErrorAvg | Self::ErrorMax | Self::F1 | Self::Are | Self::Fpr | Self::DeviceShare => "ratio",
+            Self::ErrorAvg
+            | Self::ErrorMax
+            | Self::F1
+            | Self::Are
+            | Self::Fpr
+            | Self::DeviceShare
+            | Self::SeenShare => "ratio",
             Self::OverestimateAvg | Self::OverestimateMax => "occurrences",
         }
     }

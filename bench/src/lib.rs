@@ -25,12 +25,16 @@
 #![deny(unsafe_code)]
 
 pub mod benches;
+mod block_count;
+mod bloom;
 mod cgroup;
+mod chart;
 mod child;
 mod clock;
 mod cold;
 mod contest;
 mod digest;
+mod direct;
 mod figure;
 mod fio;
 mod machine;
@@ -39,15 +43,20 @@ mod mapping;
 mod random;
 mod report;
 mod run;
+pub mod three_bit;
 mod workload;
 mod zipf;
 
+pub use block_count::BlockCount;
+pub use bloom::{bloom_bits_a_key, bloom_bytes, bloom_contains, bloom_insert, bloom_positions};
 pub use cgroup::MemoryGroup;
+pub use chart::{Chart, Line, Panel};
 pub use child::{ProcessTree, peak_rss_bytes};
 pub use clock::{Clock, Sample};
 pub use cold::{Dropped, drop_caches, forget_file};
 pub use contest::Contest;
 pub use digest::{digest_bytes, digest_u64s, digest_unordered};
+pub use direct::{folder_bytes, largest_file, open_direct, write_zeros};
 pub use figure::{Case, Figure, Metric, Params};
 pub use fio::Fio;
 pub use machine::machine;

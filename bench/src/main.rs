@@ -17,6 +17,9 @@ struct Arguments {
     /// Writes one JSON line a figure to FILE.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Keeps the pictures that benches draw in FOLDER.
+    #[arg(long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
     /// The size by its name: smoke (for tests), quick or full.
     #[arg(long, value_name = "SIZE", conflicts_with = "quick", value_parser = ["smoke", "quick", "full"])]
     size: Option<String>,
@@ -60,7 +63,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     };
     let mut report = Report::new(arguments.json.as_deref())?;
     for bench in chosen {
-        let took = Run::new(bench, size, &mut report, child.clone()).execute()?;
+        let took = Run::new(bench, size, &mut report, child.clone())
+            .with_output(arguments.output.as_deref())
+            .execute()?;
         println!("\n{} took {:.1} s\n", bench.name, took.as_secs_f64());
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::{Case, Contest, Figure, Metric, Params, Report, Result};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -70,6 +70,7 @@ pub struct Run<'r> {
     pub(crate) child: Option<ChildTask>,
     pub(crate) contests: usize,
     scratch: Option<TempDir>,
+    output: Option<PathBuf>,
     failures: Vec<String>,
     started: Instant,
 }
@@ -84,9 +85,17 @@ impl<'r> Run<'r> {
             child,
             contests: 0,
             scratch: None,
+            output: None,
             failures: Vec::new(),
             started: Instant::now(),
         }
+    }
+
+    /// Says where pictures go.
+    #[must_use]
+    pub fn with_output(mut self, folder: Option<&Path>) -> Self {
+        self.output = folder.map(Path::to_owned);
+        self
     }
 
     /// Runs the bench.
@@ -172,6 +181,17 @@ impl<'r> Run<'r> {
             None => tempfile::tempdir()?,
         };
         Ok(self.scratch.insert(folder).path().to_owned())
+    }
+
+    /// Where pictures go: the folder that was asked for, else one that goes with the run.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn output(&mut self) -> Result<PathBuf> {
+        let Some(folder) = &self.output else { return self.scratch() };
+        std::fs::create_dir_all(folder)
+            .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+        Ok(folder.clone())
     }
 
     /// What a child process is told so that it takes this sample.

@@ -3,6 +3,7 @@
 use crate::Bench;
 
 mod bits;
+mod cascade;
 mod device;
 mod filter;
 mod filter_runs;
@@ -24,6 +25,7 @@ pub const ALL: &[&Bench] = &[
     &filter::BENCH,
     &device::BENCH,
     &filter_runs::BENCH,
+    &cascade::BENCH,
     &frequency::BENCH,
     &ingest::BENCH,
     &profile::BENCH,

@@ -55,9 +55,8 @@ impl Rival for Classic {
 #[cfg(test)]
 mod tests {
     use super::super::hasher;
-    use super::super::rival::write_zeros;
     use super::*;
-    use crate::Workload;
+    use crate::{Workload, write_zeros};
     use std::collections::HashMap;
 
     /// Against a map of counts: never too low, and exact once the sketch is far wider than the stream.

@@ -3,10 +3,10 @@
 use super::classic::Classic;
 use super::ours;
 use super::paper::Paper;
-use super::rival::{Cell, Rival, write_zeros};
+use super::rival::{Cell, Rival};
 use super::stream::{Law, Stream, TRACE_KEYS, check};
 use super::{DEPTH, OVERESTIMATE, TRACE_FILE, hasher};
-use crate::{Case, Metric, Params, Readahead, Result, Run};
+use crate::{Case, Metric, Params, Readahead, Result, Run, write_zeros};
 use keyhash::KeyHash;
 use overbank::Seed;
 use overbank::device::BLOCK_BYTES;

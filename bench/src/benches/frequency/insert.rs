@@ -3,11 +3,12 @@
 use super::classic::Classic;
 use super::ours::{self, Ours};
 use super::paper::Paper;
-use super::rival::{Cell, Rival, write_zeros};
+use super::rival::{Cell, Rival};
 use super::stream::{Law, Stream, check};
 use super::{Shape, TRACE_FILE, hasher};
-use crate::{Case, Clock, Metric, Readahead, Result, Run, digest_u64s};
-use overbank::device::BLOCK_BYTES;
+use crate::{
+    BlockCount, Case, Clock, Metric, Readahead, Result, Run, digest_u64s, folder_bytes, write_zeros,
+};
 use rustix::fs::{major, minor};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -28,9 +29,9 @@ pub(super) fn contest(run: &mut Run<'_>, shape: Shape, law: Law) -> Result<()> {
     let sample_ours = |clock: &mut Clock, writers: usize| {
         let (folder, stream) = (tempfile::tempdir_in(&scratch)?, stream()?);
         let ours = Ours::create(folder.path(), shape, writers)?;
-        let before = io_bytes();
+        let blocks = BlockCount::start();
         let digest = ours::insert(clock, &ours, &stream, writers)?;
-        note_blocks(clock, before, elements);
+        blocks.note(clock, elements);
         clock.note(Metric::FlashBytes, folder_bytes(folder.path())? as f64);
         Ok(digest)
     };
@@ -39,9 +40,9 @@ pub(super) fn contest(run: &mut Run<'_>, shape: Shape, law: Law) -> Result<()> {
         let file = folder.path().join("sketch");
         write_zeros(&file, shape.sketch_bytes)?;
         let mut rival = open(&file)?;
-        let before = io_bytes();
+        let blocks = BlockCount::start();
         let digest = insert(clock, &mut *rival, &stream, shape.patience)?;
-        note_blocks(clock, before, rival.applied());
+        blocks.note(clock, rival.applied());
         clock.note(Metric::FlashBytes, folder_bytes(folder.path())? as f64);
         Ok(digest)
     };
@@ -121,34 +122,9 @@ fn insert_until(rival: &mut dyn Rival, stream: &Stream, until: Instant) -> Resul
     Ok(())
 }
 
-/// What this process has read from and written to block devices, in bytes; `None` where the kernel does not tell.
-fn io_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/io").ok()?;
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().parse::<u64>().ok()
-    };
-    Some(field("read_bytes:")? + field("write_bytes:")?)
-}
-
-fn note_blocks(clock: &mut Clock, before: Option<u64>, ops: u64) {
-    if let (Some(before), Some(after)) = (before, io_bytes()) {
-        let blocks = (after - before) as f64 / BLOCK_BYTES as f64;
-        clock.note(Metric::BlocksPerOp, blocks / ops.max(1) as f64);
-    }
-}
-
 /// How far the kernel reads ahead on the device of `folder`, unless advised otherwise; `None` where it does not tell.
 fn readahead_kib(folder: &Path) -> Option<u64> {
     let device = std::fs::metadata(folder).ok()?.dev();
     let place = format!("/sys/class/bdi/{}:{}/read_ahead_kb", major(device), minor(device));
     std::fs::read_to_string(place).ok()?.trim().parse().ok()
-}
-
-fn folder_bytes(folder: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(folder)? {
-        bytes += entry?.metadata()?.len();
-    }
-    Ok(bytes)
 }

@@ -8,8 +8,8 @@
 //! columns of 2 bytes instead of five hashes; an estimate writes its page back only if its sub-buffer was not empty.
 
 use super::DEPTH;
-use super::rival::{Cell, Rival, open_direct};
-use crate::Result;
+use super::rival::{Cell, Rival};
+use crate::{Result, open_direct};
 use keyhash::{KeyHash, columns, range_of};
 use overbank::device::{AlignedBuf, BLOCK_BYTES};
 use std::fs::{File, OpenOptions};
@@ -132,9 +132,8 @@ impl Rival for Paper {
 #[cfg(test)]
 mod tests {
     use super::super::hasher;
-    use super::super::rival::write_zeros;
     use super::*;
-    use crate::Workload;
+    use crate::{Workload, write_zeros};
     use std::collections::HashMap;
     use std::time::Duration;
 

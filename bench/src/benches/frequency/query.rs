@@ -3,10 +3,12 @@
 use super::classic::Classic;
 use super::ours::{self, Ours};
 use super::paper::Paper;
-use super::rival::{Rival, write_zeros};
+use super::rival::Rival;
 use super::stream::{Law, Stream, check};
 use super::{Shape, drops_caches, hasher};
-use crate::{Case, Clock, Fio, Random, Readahead, Result, Run, digest_u64s, drop_caches};
+use crate::{
+    Case, Clock, Fio, Random, Readahead, Result, Run, digest_u64s, drop_caches, largest_file, write_zeros,
+};
 use keyhash::KeyHash;
 use overbank::device::BLOCK_BYTES;
 use std::path::{Path, PathBuf};
@@ -251,14 +253,4 @@ impl Sketches {
 fn random_hashes(random: &mut Random, count: usize) -> Vec<KeyHash> {
     let hasher = hasher();
     (0..count).map(|_| hasher.hash(&random.next_u64().to_le_bytes())).collect()
-}
-
-fn largest_file(folder: &Path) -> Result<PathBuf> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        files.push((entry.metadata()?.len(), entry.path()));
-    }
-    let largest = files.into_iter().max().ok_or_else(|| format!("{} is empty", folder.display()))?;
-    Ok(largest.1)
 }

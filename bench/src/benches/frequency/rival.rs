@@ -1,13 +1,7 @@
-//! What the baselines share: cells in bytes, files of zeros, and the operations that a contest asks of them.
+//! What the baselines share: cells in bytes, and the operations that a contest asks of them.
 
-use crate::{Result, forget_file};
+use crate::Result;
 use keyhash::KeyHash;
-use overbank::device::AlignedBuf;
-use rustix::fs::OFlags;
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
 use std::time::Instant;
 
 /// A count-min sketch on flash as others build it.
@@ -66,29 +60,6 @@ impl Cell {
     }
 }
 
-/// Writes a new file of `bytes` zeros, a multiple of a block, and puts it out of the page cache. Written, not reserved:
-/// the file system then knows where each block lies, and reading one costs a read.
-pub(super) fn write_zeros(path: &Path, bytes: u64) -> Result<()> {
-    let zeros = AlignedBuf::zeroed(1 << 20);
-    let mut options = OpenOptions::new();
-    let mut file = open_direct(path, options.write(true).create_new(true))?;
-    let mut left = bytes as usize;
-    while left > 0 {
-        let piece = left.min(zeros.len());
-        file.write_all(&zeros[..piece])?;
-        left -= piece;
-    }
-    drop(file);
-    forget_file(path)
-}
-
-/// Opens past the page cache, or through it where the file system cannot.
-pub(super) fn open_direct(path: &Path, options: &mut OpenOptions) -> Result<File> {
-    let direct = i32::try_from(OFlags::DIRECT.bits())?;
-    let file = options.custom_flags(direct).open(path);
-    Ok(file.or_else(|_| options.custom_flags(0).open(path))?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,14 +75,5 @@ mod tests {
         assert_eq!([0, 1].map(|at| Cell::Eight.get(&cells, at)), [2 << 32, u64::MAX]);
         Cell::Four.add_one(&mut cells, 3);
         assert_eq!(Cell::Four.get(&cells, 3), u64::from(u32::MAX));
-    }
-
-    #[test]
-    fn a_file_of_zeros_has_its_length() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("zeros");
-        write_zeros(&path, (1 << 20) + 4096).expect("written");
-        assert_eq!(std::fs::read(&path).expect("read"), vec![0; (1 << 20) + 4096]);
-        assert!(write_zeros(&path, 4096).is_err(), "nothing is written over");
     }
 }

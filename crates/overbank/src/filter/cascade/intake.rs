@@ -48,7 +48,7 @@ impl Shared {
             let keys = prefixes.len().min(CHUNK_KEYS);
             self.make_room()?;
             let mut held = self.slot(slot)?;
-            let mut taken = 0;
+            let (mut taken, mut has_sealed) = (0, false);
             while taken < keys {
                 if held.log.is_empty() {
                     held.log.begin(self.board().begin_log(slot, &self.options));
@@ -58,10 +58,12 @@ impl Shared {
                 if held.log.is_full() {
                     self.seal(slot, &mut held)?;
                     self.begin_era(&mut held);
+                    has_sealed = true;
                 }
             }
             drop(held);
-            self.pace(keys)?;
+            // To pack a log is a step by itself; the work that it held up is done with the next keys.
+            self.pace(keys, has_sealed)?;
         }
         Ok(())
     }

@@ -185,7 +185,7 @@ impl CascadeFilter {
         let dead = board.drop_before(oldest);
         self.shared.schedule(&mut board);
         drop(board);
-        dead.into_iter().try_for_each(|file| self.shared.files.discard(file))
+        self.shared.discard(dead)
     }
 
     /// Writes all that is in RAM to flash.

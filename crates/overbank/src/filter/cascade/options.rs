@@ -156,9 +156,9 @@ impl CascadeOptions {
         self.keys.saturating_mul(GENERATION_GROWTH.saturating_pow(generation))
     }
 
-    /// Keys of a writer's log: 2^18 sort inside a core's second cache, in less time than a stall is noticed.
+    /// Keys of a writer's log: 2^17 sort inside a core's second cache, in less time than a stall is noticed.
     pub(super) fn log_keys(&self) -> usize {
-        (self.memory_bytes / 256).clamp(1 << 10, 1 << 18)
+        (self.memory_bytes / 256).clamp(1 << 10, 1 << 17)
     }
 
     /// RAM of a writer's log, and of sorting it.

@@ -18,6 +18,12 @@ pub struct CascadeReader {
     pub(super) shared: Arc<Shared>,
 }
 
+/// All packed runs and runs of a moment.
+struct View {
+    packed: Vec<Arc<PackedRun>>,
+    runs: Vec<Arc<Run>>,
+}
+
 impl CascadeReader {
     /// As [`CascadeFilter::contains_many`](super::CascadeFilter::contains_many).
     ///
@@ -65,7 +71,7 @@ impl Shared {
     pub(super) fn sums(&self, prefixes: &[u64], presence: bool, sums: &mut Vec<i64>) -> Result<()> {
         sums.clear();
         sums.resize(prefixes.len(), 0);
-        let (packed, runs) = self.look(prefixes, sums)?;
+        let View { packed, runs } = self.look(prefixes, sums)?;
         for packed in &packed {
             packed.count_many(prefixes, sums)?;
         }
@@ -85,7 +91,7 @@ impl Shared {
     }
 
     /// Counts in the logs, and tells what else there is at that moment: each entry is in one place.
-    fn look(&self, prefixes: &[u64], sums: &mut [i64]) -> Result<(Vec<Arc<PackedRun>>, Vec<Arc<Run>>)> {
+    fn look(&self, prefixes: &[u64], sums: &mut [i64]) -> Result<View> {
         self.join_packed()?;
         let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
         let board = self.board();
@@ -99,7 +105,7 @@ impl Shared {
             entries.extend(prefixes.iter().map(|prefix| prefix & mask));
             slot.log.count_many(&entries, sums);
         }
-        Ok((packed, runs))
+        Ok(View { packed, runs })
     }
 
     /// Merges packed runs where there are many, so that lookups need not go through each: those who insert and never ask do

@@ -8,7 +8,7 @@ use super::board::{Board, Era};
 use super::format::{RunState, State, VERSION};
 use super::levels::LevelRun;
 use super::options::CascadeOptions;
-use super::shared::{MERGES_MAX, Shared, Shares};
+use super::shared::{FLUSH, MERGES_MAX, Shared, Shares};
 use crate::filter::run::{Run, RunKind};
 use crate::store::{
     CommitId, Entry, FileId, FileRef, Files, Participant, Prepared, Record, Store, Structure,
@@ -22,7 +22,7 @@ const STRUCTURE: Structure = Structure { id: 19, version: VERSION };
 /// The most lanes of a merge.
 const LANES_MAX: usize = 8;
 /// RAM of a lane's writer, and of each run that it reads.
-const WRITER_BYTES: usize = 5 << 18;
+const WRITER_BYTES: usize = 9 << 18;
 const CURSOR_BYTES: usize = 5 << 16;
 
 impl Store {
@@ -150,7 +150,7 @@ pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Shares {
     let logs = options.writers * options.log_bytes();
     let packed_bytes =
         options.memory_bytes.saturating_sub(lookups + merges + logs).max(options.memory_bytes / 4);
-    let flush_keys = (packed_bytes / 8 * 5 / options.packed_log_bytes() * options.log_keys())
+    let flush_keys = (packed_bytes / FLUSH.1 * FLUSH.0 / options.packed_log_bytes() * options.log_keys())
         .max(options.log_keys()) as u64;
     Shares { packed_bytes, flush_keys, lanes }
 }
@@ -162,9 +162,7 @@ impl Participant for CascadeFilter {
 
     fn prepare(&mut self, _: &Files, _: CommitId) -> Result<Prepared> {
         // What a commit that failed would have named, and was replaced since, is not needed.
-        for file in self.shared.forget_prepared() {
-            self.shared.files.discard(file)?;
-        }
+        self.shared.discard(self.shared.forget_prepared())?;
         if !self.shared.board().is_changed {
             return Ok(Prepared::Unchanged);
         }

@@ -20,7 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Blocks that a step unpacks, of 1,000 to 2,500 keys each: some milliseconds of a core.
-const STEP_BLOCKS: u64 = 96;
+const STEP_BLOCKS: u64 = 48;
+/// The share of the packed runs' room at which a flush begins: by the time it is done, what has come since fills the rest.
+pub(super) const FLUSH: (usize, usize) = (9, 16);
 /// Open merges at a time, beside a flush.
 pub(super) const MERGES_MAX: usize = 3;
 /// Work done ahead of the writers, in keys: so much may come in a burst.
@@ -117,7 +119,7 @@ impl Shared {
     /// Begins what is due, and sees to it that somebody works on it.
     pub(super) fn schedule(self: &Arc<Self>, board: &mut Board) {
         // Room is left for what comes while a flush is under way.
-        if board.packed_bytes > self.packed_room(board) / 8 * 5 && board.stall.is_none() {
+        if board.packed_bytes > self.packed_room(board) / FLUSH.1 * FLUSH.0 && board.stall.is_none() {
             board.begin_flush(self.kind, self.shares.lanes);
         }
         board.begin_merges(self.kind, self.options.policy, self.shares.flush_keys, self.shares.lanes);
@@ -168,7 +170,7 @@ impl Shared {
                 let dead = if is_done { self.publish(&mut board, id) } else { Vec::new() };
                 self.wake(&mut board);
                 drop(board);
-                dead.into_iter().try_for_each(|file| self.files.discard(file))?;
+                self.discard(dead)?;
                 Ok(true)
             }
             Err(error) => {
@@ -179,10 +181,21 @@ impl Shared {
                 self.wake(&mut board);
                 drop(board);
                 // The store removes what is left when it is next opened.
-                dead.into_iter().for_each(|file| drop(self.files.discard(file)));
+                let _ = self.discard(dead);
                 Err(error)
             }
         }
+    }
+
+    /// Removes files that nothing names, in the background: that takes as long as they are.
+    pub(super) fn discard(&self, dead: Vec<FileId>) -> Result<()> {
+        let files = self.files.clone();
+        let discard = move || dead.into_iter().try_for_each(|file| files.discard(file));
+        if self.spawner.threads() == 0 {
+            return discard();
+        }
+        self.spawner.spawn(discard);
+        Ok(())
     }
 
     fn publish(self: &Arc<Self>, board: &mut Board, task: u64) -> Vec<FileId> {
@@ -195,7 +208,9 @@ impl Shared {
     fn work(&self, lane: Lane, sources: &Sources) -> Result<(Lane, u64)> {
         let mut merge = match lane {
             Lane::Waiting(range) => {
-                let options = MergeOptions { is_last_level: sources.is_last_level, is_threaded: false };
+                let is_behind = self.spawner.threads() > 0;
+                let options =
+                    MergeOptions { is_last_level: sources.is_last_level, is_ahead: false, is_behind };
                 let inputs: Vec<Source<'_>> = (sources.runs.iter().map(|run| Source::Flash(run)))
                     .chain(sources.packed.iter().cloned().map(Source::Memory))
                     .collect();
@@ -226,13 +241,13 @@ impl Shared {
         }
     }
 
-    /// Lets `keys` inserted keys pay for the work that is under way.
-    pub(super) fn pace(self: &Arc<Self>, keys: usize) -> Result<()> {
+    /// Lets `keys` inserted keys pay for the work that is under way; `later`, with those that come next.
+    pub(super) fn pace(self: &Arc<Self>, keys: usize, later: bool) -> Result<()> {
         if !self.has_work.load(Ordering::Acquire) {
             return Ok(());
         }
-        let owed = keys as i64 * self.work_a_key();
-        if self.balance.fetch_sub(owed, Ordering::Relaxed) >= owed {
+        let owed = (keys as f64 * self.work_a_key()) as i64;
+        if self.balance.fetch_sub(owed, Ordering::Relaxed) >= owed || later {
             return Ok(());
         }
         while self.balance.load(Ordering::Relaxed) < 0 {
@@ -250,15 +265,14 @@ impl Shared {
         Ok(())
     }
 
-    /// How many keys' work each key makes, with a share for what is behind: a flush, and a merge a level.
-    fn work_a_key(&self) -> i64 {
-        let board = self.board();
-        let levels = board.runs.iter().map(|run| run.level.max(0) as i64 + 1).max().unwrap_or(0);
+    /// How many keys' work each key makes, and a little more to be done in time: a flush, and a merge a level.
+    fn work_a_key(&self) -> f64 {
+        let levels = self.board().runs.iter().map(|run| run.level + 1).max().unwrap_or(0);
         let last = match self.options.policy {
-            Policy::Tiered { .. } => 0,
-            Policy::LazyLevelled { fan_out } => i64::from(fan_out) / 2,
+            Policy::Tiered { .. } => 0.0,
+            Policy::LazyLevelled { fan_out } => f64::from(fan_out) / 2.0,
         };
-        2 + levels + last
+        1.25 + f64::from(levels.max(0)) + last
     }
 
     /// Waits until a lane comes back or `is_enough`. Lanes that only a background job may end do come back.

@@ -181,7 +181,12 @@ impl Totals {
 
 /// Appends `sorted`, which is not empty, without its repetitions; the first is one if `repeats`. `twins` gets the index of each one
 /// that was left out. False if they are not in order.
-fn join_repetitions(into: &mut Vec<u64>, sorted: &[u64], repeats: bool, twins: &mut Vec<u32>) -> bool {
+pub(super) fn join_repetitions(
+    into: &mut Vec<u64>,
+    sorted: &[u64],
+    repeats: bool,
+    twins: &mut Vec<u32>,
+) -> bool {
     let start = into.len();
     into.resize(start + sorted.len(), 0);
     twins.resize(sorted.len(), 0);

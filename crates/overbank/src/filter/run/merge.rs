@@ -21,8 +21,10 @@ use std::ops::RangeInclusive;
 pub struct MergeOptions {
     /// There is nothing below the new run: tombstones have nothing left to take, and are left out.
     pub is_last_level: bool,
-    /// Threads read ahead and write behind.
-    pub is_threaded: bool,
+    /// A thread for each source on flash reads what comes next.
+    pub is_ahead: bool,
+    /// A thread writes.
+    pub is_behind: bool,
 }
 
 /// What a merge took from its sources so far.
@@ -56,8 +58,8 @@ impl Merge {
         options: MergeOptions,
     ) -> Result<Self> {
         Ok(Merge {
-            inputs: Inputs::new(kind, sources, &range, options.is_threaded)?,
-            writer: Some(RunWriter::create(files, kind, options.is_threaded)?),
+            inputs: Inputs::new(kind, sources, &range, options.is_ahead)?,
+            writer: Some(RunWriter::create(files, kind, options.is_behind)?),
             is_last_level: options.is_last_level,
         })
     }

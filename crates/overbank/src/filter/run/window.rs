@@ -9,9 +9,13 @@
 //!
 //! | n fingerprints, e exceptions and twins, m parts | CPU |
 //! |---|---|
-//! | [`merge`] | n lg m steps of a few cycles; e lg n |
+//! | [`merge`] | n lg m steps of a few cycles, or a radix sort of n; e lg n |
 
-use super::entries::{Entries, Part, clamp};
+use super::entries::{Entries, Part, clamp, join_repetitions};
+use crate::batch::Sorter;
+
+/// From so many parts on, of which a flush has a hundred, a radix sort costs less than lg m passes over them.
+const SORTED_PARTS: usize = 12;
 
 /// Buffers of a merge, kept from window to window.
 #[derive(Default, Debug)]
@@ -19,6 +23,9 @@ pub(super) struct Scratch {
     halves: Vec<Entries>,
     twins: Vec<u32>,
     changes: Vec<(u32, i64)>,
+    sorter: Sorter<u64>,
+    sorted: Vec<u64>,
+    spare: Vec<u64>,
 }
 
 /// Appends the merge of `parts`, all above what `out` holds.
@@ -27,6 +34,7 @@ pub(super) fn merge(parts: &[Part<'_>], scratch: &mut Scratch, out: &mut Entries
         [] => {}
         [one] => out.append(*one),
         [a, b] => merge_two(*a, *b, scratch, out),
+        _ if parts.len() >= SORTED_PARTS => sort_together(parts, scratch, out),
         _ => {
             // Halves by length, so that a long part is not copied again and again for the sake of short ones.
             let total: usize = parts.iter().map(|part| part.fingerprints.len()).sum();
@@ -54,15 +62,47 @@ fn merge_two(a: Part<'_>, b: Part<'_>, scratch: &mut Scratch, out: &mut Entries)
     let Scratch { twins, changes, .. } = scratch;
     let merged = interleave(a.fingerprints, b.fingerprints, &mut out.fingerprints[start..], twins);
     out.fingerprints.truncate(start + merged);
-    if twins.is_empty() && a.deltas.is_empty() && b.deltas.is_empty() {
+    add_up(&[a, b], (start, start_delta), scratch, out);
+}
+
+/// Merges by sorting: on the left of a word, where the sorter looks first, and from the least fingerprint on.
+fn sort_together(parts: &[Part<'_>], scratch: &mut Scratch, out: &mut Entries) {
+    let (start, start_delta) = (out.len(), out.deltas.len());
+    let least = parts.iter().filter_map(|part| part.fingerprints.first()).min().copied().unwrap_or(0);
+    let most = parts.iter().filter_map(|part| part.fingerprints.last()).max().copied().unwrap_or(0);
+    let shift = (most - least).leading_zeros().min(63);
+    let Scratch { twins, sorter, sorted, spare, .. } = scratch;
+    sorted.clear();
+    for part in parts {
+        sorted.extend(part.fingerprints.iter().map(|&fingerprint| (fingerprint - least) << shift));
+    }
+    sorter.sort(sorted, spare);
+    sorted.iter_mut().for_each(|word| *word = (*word >> shift) + least);
+    twins.clear();
+    if !sorted.is_empty() {
+        join_repetitions(&mut out.fingerprints, sorted, false, twins);
+    }
+    twins.iter_mut().for_each(|place| *place -= start as u32);
+    add_up(parts, (start, start_delta), scratch, out);
+}
+
+/// Makes the deltas of what was merged from `parts` to behind `start`, where the places of twins are known.
+fn add_up(
+    parts: &[Part<'_>],
+    (start, start_delta): (usize, usize),
+    scratch: &mut Scratch,
+    out: &mut Entries,
+) {
+    let Scratch { twins, changes, .. } = scratch;
+    if twins.is_empty() && parts.iter().all(|part| part.deltas.is_empty()) {
         return;
     }
     changes.clear();
     changes.extend(twins.iter().map(|&place| (place, 1)));
-    for part in [a, b] {
-        add_changes(part, &out.fingerprints[start..], changes);
+    for part in parts {
+        add_changes(*part, &out.fingerprints[start..], changes);
     }
-    // Three ascending lists: the stable sort finds and merges them.
+    // A few ascending lists: the stable sort finds and merges them.
     changes.sort_by_key(|change| change.0);
     for change in changes.chunk_by(|one, next| one.0 == next.0) {
         let delta = change.iter().map(|change| change.1).sum::<i64>();

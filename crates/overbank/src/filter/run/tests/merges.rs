@@ -46,7 +46,7 @@ proptest! {
         let store = store();
         let runs: Vec<Run> = models.iter().map(|model| run_of(store.files(), bits, model)).collect();
         let runs: Vec<&Run> = runs.iter().collect();
-        let merged = merge(&store, bits, &runs, MergeOptions { is_last_level, is_threaded }, steps);
+        let merged = merge(&store, bits, &runs, MergeOptions { is_last_level, is_ahead: is_threaded, is_behind: is_threaded }, steps);
         let expected = sum(&models, is_last_level);
         prop_assert_eq!(read(&merged, false).unwrap(), listed(&expected));
         merged.verify().unwrap();
@@ -89,7 +89,7 @@ proptest! {
         let ends = borders.iter().copied().chain([u64::MAX]);
         let mut whole = Vec::new();
         for (start, end) in starts.zip(ends) {
-            let options = MergeOptions { is_last_level, is_threaded: false };
+            let options = MergeOptions { is_last_level, ..MergeOptions::default() };
             let merge = Merge::new(store.files(), kind(bits), &sources, start..=end, options).unwrap();
             whole.extend(read(&open(store.files(), bits, &merge.finish().unwrap()), false).unwrap());
         }
@@ -110,10 +110,20 @@ proptest! {
     }
 }
 
+/// Mostly 1; tombstones, and several occurrences.
+fn count_of(random: u64) -> i64 {
+    match random % 8 {
+        0 => -1,
+        1 => 3,
+        _ => 1,
+    }
+}
+
 #[test]
 fn a_hundred_packed_runs_merge_in_little_memory() {
-    let models: Vec<Model> =
-        (1..=128).map(|seed| uniform(4000, 40, seed).into_iter().map(|f| (f, 1)).collect()).collect();
+    let models: Vec<Model> = (1..=128)
+        .map(|seed| uniform(4000, 18, seed).into_iter().map(|f| (f, count_of(f ^ seed))).collect())
+        .collect();
     let runs: Vec<_> = models.iter().map(|model| packed::packed(40, model)).collect();
     let merged = Arc::new(PackedRun::merge(kind(40), &runs).unwrap());
     let expected = sum(&models, false);
@@ -169,7 +179,7 @@ fn runs_of_many_blocks_and_other_sizes_merge() {
     let runs: Vec<Run> = models.iter().map(|model| run_of(store.files(), 22, model)).collect();
     let runs: Vec<&Run> = runs.iter().collect();
     for is_last_level in [false, true] {
-        let options = MergeOptions { is_last_level, is_threaded: true };
+        let options = MergeOptions { is_last_level, is_ahead: true, is_behind: true };
         let merged = merge(&store, 22, &runs, options, Some(3));
         assert_eq!(read(&merged, true).unwrap(), listed(&sum(&models, is_last_level)));
     }
@@ -215,7 +225,7 @@ fn a_dropped_merge_leaves_no_file() {
     let before = device.list().unwrap();
     let sources = [Source::Flash(&run), Source::Flash(&run)];
     for is_threaded in [false, true] {
-        let options = MergeOptions { is_last_level: true, is_threaded };
+        let options = MergeOptions { is_last_level: true, is_ahead: is_threaded, is_behind: is_threaded };
         let mut merge = Merge::new(store.files(), kind(40), &sources, 0..=u64::MAX, options).unwrap();
         assert!(merge.step(600).unwrap());
         assert_ne!(device.list().unwrap(), before);
