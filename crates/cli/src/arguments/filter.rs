@@ -23,10 +23,10 @@ pub(crate) struct FilterArguments {
 A row is a line, or what the format has for one; it comes out byte for byte as it came in, in its place. Without a
 field the whole line is the key. \"New\" is certain; a new key is taken for a seen one at the rate of --error.
 
-Rows wait while they are asked for together; a pipe that pauses gets its answer at once. With --store, rows that
-standard output has are remembered: after an interruption --resume goes on behind them. If standard output is a file
-(>> FILE), it is cut back to the last commit, so no row is lost or comes twice; a pipe may get the rows since the
-last commit a second time after a crash, never after Ctrl-C.
+Rows wait while they are asked for together; a pipe that pauses gets its answer at once. A store remembers which rows
+standard output has, and after an interruption the same command with --resume goes on behind them. If standard
+output is a file (>> FILE), it is cut back to the last commit, so no row is lost or comes twice; a pipe may get the
+rows since the last commit a second time after a crash, never after Ctrl-C.
 
 Examples:
   overbank dedup urls.txt.gz > unique.txt

@@ -104,8 +104,7 @@ pub(crate) fn filter_lines(page: &mut Page, report: &Report) {
     page.fact("keys", &units::count(report.fingerprints), &repeats);
     let expected = format!("of {} expected", units::count(report.options.keys));
     page.fact("full", &units::percent(report.fullness), &expected);
-    let promised =
-        format!("of new keys taken for seen; {} at most", units::percent(report.options.false_positive_rate));
+    let promised = format!("for new keys; {} at most", units::percent(report.options.false_positive_rate));
     page.fact("error", &units::percent(report.false_positive_rate), &promised);
     if report.tombstones > 0 {
         page.fact("to be forgotten", &units::count(report.tombstones), "keys, at the next merge");

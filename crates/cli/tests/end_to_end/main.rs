@@ -6,6 +6,7 @@ mod command;
 mod counts;
 mod dedup;
 mod failures;
+mod filters;
 mod memory;
 mod queries;
 mod resume;

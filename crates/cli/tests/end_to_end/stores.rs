@@ -26,10 +26,10 @@ fn image(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// A small file system of its own, unmounted when dropped.
-struct SmallDisk(PathBuf);
+pub(crate) struct SmallDisk(pub(crate) PathBuf);
 
 impl SmallDisk {
-    fn new(place: &Path, size: &str) -> Option<Self> {
+    pub(crate) fn new(place: &Path, size: &str) -> Option<Self> {
         fs::create_dir(place).unwrap();
         let mount = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])

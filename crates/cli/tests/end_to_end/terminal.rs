@@ -4,9 +4,12 @@ use crate::command::overbank;
 use crate::stream::{file, keys, lines, sample};
 use std::process::{Command, Stdio};
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 14] = [
     "profile",
     "count",
+    "dedup",
+    "seen",
+    "filter",
     "top",
     "estimate",
     "distinct",
@@ -18,7 +21,7 @@ const COMMANDS: [&str; 11] = [
     "man",
 ];
 
-fn fits(text: &str) {
+pub(crate) fn fits(text: &str) {
     for line in text.lines() {
         assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
         assert!(!line.chars().any(|c| c.is_control()), "{line:?}");

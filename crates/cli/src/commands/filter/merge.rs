@@ -2,19 +2,19 @@
 //!
 //! Fingerprints are parts of hashes, so only filters built under one seed and hash kind can be added. `INTO` is committed after each.
 
-use super::session::filter_bytes;
+use super::session::{check_memory, filter_bytes};
 use super::{NAME, info};
 use crate::arguments::MergeArguments;
 use crate::commands::open_to_read;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Page, print_json};
-use crate::{picture, process};
+use crate::picture;
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
 use std::sync::PoisonError;
 
 pub(super) fn run(arguments: &MergeArguments) -> CommandResult {
-    process::check_memory(arguments.memory)?;
+    check_memory(arguments.memory)?;
     let sources: Vec<Store> =
         arguments.from.iter().map(|place| open_to_read(place)).collect::<Result<_, _>>()?;
     let first = &sources[0];

@@ -1,5 +1,6 @@
 //! One pass over a stream whose keys go to a filter: parsed side by side, taken in the stream's order.
 
+use super::session::check_memory;
 use crate::arguments::InputArguments;
 use crate::commands::input::{self, Input, ParsedRows};
 use crate::commands::stream::default_threads;
@@ -52,6 +53,7 @@ impl Pass {
         machine: &crate::arguments::MachineArguments,
         keeps_rows: bool,
     ) -> Result<Self, Failure> {
+        check_memory(machine.memory)?;
         let threads = machine.threads.map_or_else(default_threads, usize::from);
         let mut options = input::reader_options(arguments, None, None)?;
         input::fit_chunks(&mut options, &Plan::for_memory(machine.memory)?, threads);

@@ -37,7 +37,7 @@ fn as_page(options: &CascadeOptions, memory_bytes: u64, plan: &Plan) -> Page {
     let mut page = Page::new();
     let title = format!("A filter of {} keys", units::count(options.keys));
     page.heading(&title, "all different");
-    let certain = "of new keys taken for seen; a seen one is never missed";
+    let certain = "the share of new keys taken for seen";
     page.fact("error", &units::percent(options.false_positive_rate), certain);
     page.fact("fingerprint", &format!("{} bits", plan.fingerprint_bits), "of a key's hash");
 
@@ -53,11 +53,7 @@ fn as_page(options: &CascadeOptions, memory_bytes: u64, plan: &Plan) -> Page {
     page.fact("levels", &plan.levels.to_string(), &format!("{} runs at most", plan.runs));
 
     page.heading("I/O", "");
-    page.fact(
-        "a lookup reads",
-        &units::small(plan.reads_a_lookup),
-        "blocks of 4 KiB; in bulk, all runs once a batch",
-    );
+    page.fact("a lookup reads", &units::small(plan.reads_a_lookup), "blocks of 4 KiB; in bulk far fewer");
     page.fact("a key writes", &units::small(plan.writes_a_key), "bytes, merges included");
     page
 }

@@ -58,7 +58,6 @@ impl Session {
     /// Opens or makes the store; without a directory, in `scratch`.
     pub(crate) fn open(wanted: &Wanted<'_>, threads: usize, scratch: &mut Scratch) -> Result<Self, Failure> {
         let machine = wanted.machine;
-        process::check_memory(machine.memory)?;
         let mut options = options(wanted.filter, machine.memory, wanted.window)?;
         // Refused before there is a store.
         options.plan(options.keys, threads)?;
@@ -140,13 +139,7 @@ pub(crate) fn options(
     memory_bytes: u64,
     window: Option<Window>,
 ) -> Result<CascadeOptions, Failure> {
-    if memory_bytes < MEMORY_BYTES_MIN {
-        return Err(Failure::Usage(format!(
-            "--memory cannot be {}: a filter and the rows before it need {}",
-            units::bytes(memory_bytes),
-            units::bytes(MEMORY_BYTES_MIN)
-        )));
-    }
+    check_memory(memory_bytes)?;
     Ok(CascadeOptions {
         memory_bytes: filter_bytes(memory_bytes),
         keys: arguments.keys.unwrap_or(KEYS),
@@ -154,6 +147,18 @@ pub(crate) fn options(
         panes: if window.is_some() { PANES } else { 0 },
         ..CascadeOptions::default()
     })
+}
+
+/// Refuses memory that is too little for its shares, or more than the machine has.
+pub(crate) fn check_memory(memory_bytes: u64) -> Result<(), Failure> {
+    if memory_bytes < MEMORY_BYTES_MIN {
+        return Err(Failure::Usage(format!(
+            "--memory cannot be {}: a filter and the rows before it need {}",
+            units::bytes(memory_bytes),
+            units::bytes(MEMORY_BYTES_MIN)
+        )));
+    }
+    process::check_memory(memory_bytes)
 }
 
 /// The share of the filter.
