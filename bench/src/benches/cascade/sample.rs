@@ -62,7 +62,7 @@ fn contest(run: &mut Run<'_>, name: &str, hashes: &[KeyHash], shape: Shape) -> R
         contest = contest.approximate(engine.name(), move |clock| {
             let folder = tempfile::tempdir_in(&scratch)?;
             let mut filter = engine.create(folder.path(), shape)?;
-            let until = (!engine.is_ours()).then(|| Instant::now() + shape.patience);
+            let until = engine.patience(shape).map(|patience| Instant::now() + patience);
             sample(clock, &mut *filter, hashes, until)
         });
     }
