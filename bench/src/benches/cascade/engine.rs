@@ -31,10 +31,6 @@ impl Engine {
         }
     }
 
-    pub(super) const fn is_here(self) -> bool {
-        ours::IS_HERE || !matches!(self, Self::Overbank { .. })
-    }
-
     /// How long it may insert. The rates of Bloom filters stay what they are as these fill, so a quarter of the time shows them.
     pub(super) fn patience(self, shape: Shape) -> Option<Duration> {
         match self {

@@ -30,16 +30,11 @@ mod filter;
 mod insert;
 mod keys;
 mod mapped;
-#[cfg(any())]
 mod ours;
 mod paper;
 mod query;
 mod removal;
 mod sample;
-
-/// In the place of `ours`, which is written against what the library will have.
-#[path = "pending.rs"]
-mod ours;
 
 use crate::{Bench, Result, Run, Size, bloom_bytes};
 use keyhash::{HashKind, KeyHasher, Seed};

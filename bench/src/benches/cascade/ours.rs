@@ -10,9 +10,6 @@ use overbank::store::{Store, StoreOptions};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Whether the contests have an engine of ours.
-pub(super) const IS_HERE: bool = true;
-
 /// The filter's name in its store.
 const NAME: &str = "filter";
 

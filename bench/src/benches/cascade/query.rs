@@ -29,9 +29,6 @@ pub(super) fn contests(run: &mut Run<'_>, shape: Shape) -> Result<()> {
     let asked = Asked::prepare(run, shape)?;
     for case in CASES {
         point(run, &asked, case)?;
-        if !ours::IS_HERE {
-            continue;
-        }
         let batches: &[(usize, usize)] = run.pick([&BATCHES[..1], &BATCHES, &BATCHES]);
         for &(batch, depth) in batches {
             batched(run, &asked, case, batch, depth)?;
@@ -47,13 +44,11 @@ pub(super) fn contests(run: &mut Run<'_>, shape: Shape) -> Result<()> {
 /// One key at a time: everybody, and fio at depth 1.
 fn point(run: &mut Run<'_>, asked: &Asked, case: Case) -> Result<()> {
     let keys: usize = run.pick([100, 5_000, 50_000]);
-    let contest = contest(run, asked, case, keys, (1, 1))
+    contest(run, asked, case, keys, (1, 1))
         .approximate("paper", |clock| asked.ask(clock, case, keys, 1, Kind::Paper))
-        .approximate("mmap_bloom", |clock| asked.ask(clock, case, keys, 1, Kind::MmapBloom));
-    if !ours::IS_HERE {
-        return contest.finish();
-    }
-    contest.approximate("overbank", |clock| asked.ask(clock, case, keys, 1, Kind::Ours)).finish()
+        .approximate("mmap_bloom", |clock| asked.ask(clock, case, keys, 1, Kind::MmapBloom))
+        .approximate("overbank", |clock| asked.ask(clock, case, keys, 1, Kind::Ours))
+        .finish()
 }
 
 /// `batch` keys a call, beside fio at `depth`.
@@ -161,10 +156,7 @@ impl Asked {
         Paper::build(&self.paper(), self.layout, self.keys())?;
         write_zeros(&self.bloom(), self.shape.bloom_bytes()?)?;
         self.fill(&mut Mapped::open(&self.bloom(), Readahead::Default)?)?;
-        if ours::IS_HERE {
-            self.fill(&mut *ours::create(&self.store(), self.shape, 1)?)?;
-        }
-        Ok(())
+        self.fill(&mut *ours::create(&self.store(), self.shape, 1)?)
     }
 
     fn fill(&self, filter: &mut dyn Filter) -> Result<()> {

@@ -31,7 +31,7 @@ fn contest(run: &mut Run<'_>, shape: Shape, removes: bool, engines: &[Engine]) -
         .ops(usize::try_from(shape.keys)?)
         .memory_limit(shape.ram_bytes)
         .costly();
-    for &engine in engines.iter().filter(|engine| engine.is_here()) {
+    for &engine in engines {
         let scratch = scratch.clone();
         contest =
             contest.approximate(engine.name(), move |clock| sample(clock, engine, shape, removes, &scratch));

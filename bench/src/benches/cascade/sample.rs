@@ -57,7 +57,7 @@ fn contest(run: &mut Run<'_>, name: &str, hashes: &[KeyHash], shape: Shape) -> R
         .approximate("hash_set", |clock| sample_set(clock, hashes));
     let engines =
         [Engine::Paper { has_tombstones: false }, Engine::Overbank { writers: 1 }, Engine::MmapBloom];
-    for engine in engines.into_iter().filter(|engine| engine.is_here()) {
+    for engine in engines {
         let scratch = scratch.clone();
         contest = contest.approximate(engine.name(), move |clock| {
             let folder = tempfile::tempdir_in(&scratch)?;
