@@ -29,6 +29,7 @@
 //! quotient filters (see `filter/run`); the fan-out is a choice; merges are deamortized and run beside inserts; fingerprints grow
 //! with the number of keys.
 
+mod absorb;
 mod arrivals;
 mod board;
 mod format;

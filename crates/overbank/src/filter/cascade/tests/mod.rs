@@ -1,5 +1,6 @@
 //! The law: for any batches, flushes, merges, commits and reopenings, the answers are those of a multiset of fingerprints.
 
+mod absorb;
 mod bounds;
 mod growth;
 mod law;
