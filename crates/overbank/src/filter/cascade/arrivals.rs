@@ -114,7 +114,7 @@ impl Shared {
         self.rounds(prefixes, true, |groups| {
             let first = |group: &Group<'_>| group.places[0][1] as usize;
             let new: Vec<usize> = groups.iter().filter(|group| group.sum <= 0).map(first).collect();
-            self.add(slot, new.iter().map(|&i| prefixes[i]), false)?;
+            self.add(slot, new.iter().map(|&i| (prefixes[i], 0)), false)?;
             new.iter().for_each(|&i| mask[i] = true);
             Ok(())
         })
@@ -132,7 +132,7 @@ impl Shared {
             let there = |group: &Group<'_>| group.places.len().min(usize::try_from(group.sum).unwrap_or(0));
             let places = groups.iter().flat_map(|group| &group.places[..there(group)]);
             let old: Vec<usize> = places.map(|place| place[1] as usize).collect();
-            self.add(slot, old.iter().map(|&i| prefixes[i]), true)?;
+            self.add(slot, old.iter().map(|&i| (prefixes[i], 0)), true)?;
             old.iter().for_each(|&i| mask[i] = true);
             Ok(())
         })
@@ -150,7 +150,7 @@ impl Shared {
         let (mut places, mut scratch, mut sorter) = (Vec::new(), Vec::new(), Sorter::new());
         let (mut asked, mut sums) = (Vec::new(), Vec::new());
         for round in 0..rounds as u64 {
-            let mask = self.mask(self.board().era);
+            let mask = self.place(self.board().era).mask;
             let in_round = |prefix: u64| (u128::from(prefix) * rounds as u128) >> 64 == u128::from(round);
             places.clear();
             places.extend(

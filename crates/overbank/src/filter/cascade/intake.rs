@@ -1,6 +1,7 @@
 //! How entries get in: through a writer's log, packed when it is full.
 
 use super::board::{Board, Era};
+use super::log::Place;
 use super::shared::{Shared, Slot, lock};
 use crate::filter::run::RunKind;
 use crate::{KeyHash, Result};
@@ -22,7 +23,7 @@ impl CascadeWriter {
     /// # Errors
     /// As there.
     pub fn insert(&mut self, hashes: &[KeyHash]) -> Result<()> {
-        self.shared.add(self.slot, hashes.iter().map(|hash| hash.high()), false)
+        self.shared.add(self.slot, hashes.iter().map(|hash| (hash.high(), 0)), false)
     }
 
     /// As [`CascadeFilter::remove`](super::CascadeFilter::remove).
@@ -31,21 +32,21 @@ impl CascadeWriter {
     /// As there.
     pub fn remove(&mut self, hashes: &[KeyHash]) -> Result<()> {
         self.shared.removable()?;
-        self.shared.add(self.slot, hashes.iter().map(|hash| hash.high()), true)
+        self.shared.add(self.slot, hashes.iter().map(|hash| (hash.high(), 0)), true)
     }
 }
 
 impl Shared {
-    /// Adds entries, the bits of their hashes on the left, through the log of a writer.
+    /// Adds entries, a key's hash and a value each, through the log of a writer.
     pub(super) fn add(
         self: &Arc<Self>,
         slot: usize,
-        mut prefixes: impl ExactSizeIterator<Item = u64>,
+        mut entries: impl ExactSizeIterator<Item = (u64, u64)>,
         is_removal: bool,
     ) -> Result<()> {
         self.writable()?;
-        while prefixes.len() > 0 {
-            let keys = prefixes.len().min(CHUNK_KEYS);
+        while entries.len() > 0 {
+            let keys = entries.len().min(CHUNK_KEYS);
             self.make_room()?;
             let mut held = self.slot(slot)?;
             let (mut taken, mut has_sealed) = (0, false);
@@ -53,8 +54,8 @@ impl Shared {
                 if held.log.is_empty() {
                     held.log.begin(self.board().begin_log(slot, &self.options));
                 }
-                let mask = self.mask(held.era);
-                taken += held.log.push(prefixes.by_ref().take(keys - taken), mask, is_removal);
+                let place = self.place(held.era);
+                taken += held.log.push(entries.by_ref().take(keys - taken), place, is_removal);
                 if held.log.is_full() {
                     self.seal(slot, &mut held)?;
                     self.begin_era(&mut held);
@@ -82,9 +83,10 @@ impl Shared {
         slot.era = self.board().era;
     }
 
-    /// Bits of the hashes that entries of an era keep.
-    pub(super) fn mask(&self, era: Era) -> u64 {
-        u64::MAX << (64 - self.options.bits(era.generation))
+    /// Where the parts of an era's entries lie.
+    pub(super) fn place(&self, era: Era) -> Place {
+        let mask = u64::MAX << (64 - self.options.bits(era.generation));
+        Place { mask, value_shift: 64 - self.entry_bits(era) }
     }
 
     /// Packs a writer's log. Whoever looks at the filter holds the slot, and so sees its entries in one place.

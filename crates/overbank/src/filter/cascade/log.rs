@@ -33,9 +33,13 @@ pub(super) struct Log {
     limit: usize,
 }
 
-/// The word of an entry: `entry_bits` on the left.
-pub(super) fn word(entry_on_the_left: u64, is_removal: bool) -> u64 {
-    entry_on_the_left | u64::from(is_removal)
+/// Where the parts of an entry lie in its word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    /// The bits of a key's hash that its fingerprint keeps, on the left.
+    pub(super) mask: u64,
+    /// How far to the left a value stands, behind the fingerprint.
+    pub(super) value_shift: u32,
 }
 
 impl Log {
@@ -69,15 +73,18 @@ impl Log {
         self.words.len()
     }
 
-    /// Takes the entries of as many `hashes` as there is room for, and returns how many: the bits of `mask`, on the left.
+    /// Takes as many entries, a key's hash and a value each, as there is room for, and returns how many.
     pub(super) fn push(
         &mut self,
-        prefixes: impl ExactSizeIterator<Item = u64>,
-        mask: u64,
+        entries: impl ExactSizeIterator<Item = (u64, u64)>,
+        place: Place,
         is_removal: bool,
     ) -> usize {
-        let taken = prefixes.len().min(self.limit.saturating_sub(self.words.len()));
-        self.words.extend(prefixes.take(taken).map(|prefix| word(prefix & mask, is_removal)));
+        let taken = entries.len().min(self.limit.saturating_sub(self.words.len()));
+        let word = |(prefix, value): (u64, u64)| {
+            (prefix & place.mask) | (value << place.value_shift) | u64::from(is_removal)
+        };
+        self.words.extend(entries.take(taken).map(word));
         self.removals += if is_removal { taken } else { 0 };
         taken
     }
@@ -96,6 +103,22 @@ impl Log {
             let equal = entries[first..].iter().take_while(|&&other| other == entry).count();
             counts[first..first + equal].iter_mut().for_each(|sum| *sum += count);
         }
+    }
+
+    /// Tells `each` the value of every entry of a key, and 1 or −1; `key` is its fingerprint on the left.
+    pub(super) fn each_value(&mut self, key: u64, place: Place, mut each: impl FnMut(u64, i64)) {
+        self.settle();
+        let mut tell = |word: u64| {
+            each((word & !place.mask & !1) >> place.value_shift, if word & 1 == 0 { 1 } else { -1 });
+        };
+        let mut start = 0;
+        for &end in &self.ends {
+            let stretch = &self.words[start..end];
+            let from = stretch.partition_point(|&word| word < key);
+            stretch[from..].iter().take_while(|&&word| word & place.mask == key).for_each(|&word| tell(word));
+            start = end;
+        }
+        self.words[start..].iter().filter(|&&word| word & place.mask == key).for_each(|&word| tell(word));
     }
 
     /// Sorts a long tail, and joins stretches.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! * `log`: the newest entries. `board`: what there is and what is merged. `levels`: which merges are due. `shared`: who works on them,
-//!   and how fast writers go meanwhile. `intake`, `query`, `arrivals`: entries in, questions, and both at once. `saved`, `format`:
-//!   commits.
+//!   and how fast writers go meanwhile. `intake`, `query`, `arrivals`: entries in, questions, and both at once; `values`: of a
+//!   maplet. `whole`: two filters made one, and all fingerprints. `saved`, `format`: commits.
 //!
 //! Invariants:
 //! 1. The answers are those of a multiset of fingerprints, whatever the batches, flushes, merges, commits and threads.
@@ -29,7 +29,6 @@
 //! quotient filters (see `filter/run`); the fan-out is a choice; merges are deamortized and run beside inserts; fingerprints grow
 //! with the number of keys.
 
-mod absorb;
 mod arrivals;
 mod board;
 mod format;
@@ -44,6 +43,8 @@ mod saved;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod values;
+mod whole;
 
 pub use arrivals::Arrivals;
 pub use intake::CascadeWriter;
@@ -51,6 +52,8 @@ pub use options::{CascadeOptions, Policy};
 pub use plan::Plan;
 pub use query::CascadeReader;
 pub use report::{Report, RunReport};
+pub use values::Values;
+pub use whole::Fingerprints;
 
 use crate::error::invalid;
 use crate::store::Reservation;
@@ -87,7 +90,7 @@ impl CascadeFilter {
     /// `Full`: nothing of the last 4096 keys was taken, what came before them is in the filter, and nothing is lost. `ReadOnly`;
     /// `Corrupt`, `Io` or `Poisoned` from a merge.
     pub fn insert(&mut self, hashes: &[KeyHash]) -> Result<()> {
-        self.shared.add(0, hashes.iter().map(|hash| hash.high()), false)
+        self.shared.add(0, hashes.iter().map(|hash| (hash.high(), 0)), false)
     }
 
     /// Takes an occurrence of each key away, by a tombstone that a merge annihilates. Only for keys that are in: others can take
@@ -97,7 +100,7 @@ impl CascadeFilter {
     /// As [`CascadeFilter::insert`]; `InvalidOption` in a window.
     pub fn remove(&mut self, hashes: &[KeyHash]) -> Result<()> {
         self.shared.removable()?;
-        self.shared.add(0, hashes.iter().map(|hash| hash.high()), true)
+        self.shared.add(0, hashes.iter().map(|hash| (hash.high(), 0)), true)
     }
 
     /// Inserts the keys that are not in, and tells for each whether it was new: of equal ones in the batch, the first.

@@ -3,12 +3,13 @@
 use super::board::Board;
 use super::levels::Age;
 use super::shared::{Shared, lock};
-use crate::filter::run::{PackedRun, Run, RunKind, count_many};
+use crate::filter::run::{PackedRun, Run, RunKind, Source, count_many};
 use crate::{KeyHash, Result};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Reads in flight.
-const DEPTH: usize = 128;
+pub(super) const DEPTH: usize = 128;
 /// So many packed runs of about the same length are merged when somebody looks keys up in them.
 const PACKED_FAN_OUT: usize = 8;
 
@@ -19,9 +20,25 @@ pub struct CascadeReader {
 }
 
 /// All packed runs and runs of a moment.
-struct View {
-    packed: Vec<Arc<PackedRun>>,
-    runs: Vec<Arc<Run>>,
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) packed: Vec<Arc<PackedRun>>,
+    pub(super) runs: Vec<Arc<Run>>,
+}
+
+impl View {
+    pub(super) fn of(board: &Board) -> Self {
+        View {
+            packed: board.packed.iter().map(|packed| Arc::clone(&packed.run)).collect(),
+            runs: board.runs.iter().flat_map(|run| run.pieces.iter().cloned()).collect(),
+        }
+    }
+
+    /// All of them, to be merged or searched.
+    pub(super) fn sources(&self) -> Vec<Source<'_>> {
+        let runs = self.runs.iter().map(|run| Source::Flash(run));
+        runs.chain(self.packed.iter().cloned().map(Source::Memory)).collect()
+    }
 }
 
 impl CascadeReader {
@@ -70,6 +87,11 @@ impl Shared {
     /// At most a block read a prefix and run, all in one wave; neighbouring blocks are read together.
     pub(super) fn sums(&self, prefixes: &[u64], presence: bool, sums: &mut Vec<i64>) -> Result<()> {
         sums.clear();
+        if self.options.value_bits > 0 {
+            let of_key = |values: &BTreeMap<u64, i64>| values.values().sum::<i64>();
+            sums.extend(self.values(prefixes)?.iter().map(of_key));
+            return Ok(());
+        }
         sums.resize(prefixes.len(), 0);
         let View { packed, runs } = self.look(prefixes, sums)?;
         for packed in &packed {
@@ -95,22 +117,21 @@ impl Shared {
         self.join_packed()?;
         let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
         let board = self.board();
-        let packed = board.packed.iter().map(|packed| Arc::clone(&packed.run)).collect();
-        let runs = board.runs.iter().flat_map(|run| run.pieces.iter().cloned()).collect();
+        let view = View::of(&board);
         drop(board);
         let mut entries = Vec::new();
         for slot in slots.iter_mut().filter(|slot| !slot.log.is_empty()) {
-            let mask = self.mask(slot.era);
+            let mask = self.place(slot.era).mask;
             entries.clear();
             entries.extend(prefixes.iter().map(|prefix| prefix & mask));
             slot.log.count_many(&entries, sums);
         }
-        Ok(View { packed, runs })
+        Ok(view)
     }
 
     /// Merges packed runs where there are many, so that lookups need not go through each: those who insert and never ask do
     /// not pay for it.
-    fn join_packed(&self) -> Result<()> {
+    pub(super) fn join_packed(&self) -> Result<()> {
         loop {
             let mut board = self.board();
             let Some(ids) = short_packed(&mut board, self.shares.packed_bytes / 8) else { return Ok(()) };

@@ -27,10 +27,19 @@
 //!
 //! Deviations. *Rank and select in the place of the three bits a slot*: `is_shifted` and `is_continuation` are decoded from a
 //! cluster's start, slot by slot, and clusters grow with the load; two words and an offset find any run by one rank and one
-//! select, and cost 2.125 bits a slot in the place of 3, at a load of 95 % in the place of 75 %. *No wrapping*: a scan, a
-//! merge and a sweep begin at the first block and never look back. *No doubling by 2 alone*: a growing filter
-//! begins with long remainders, and each doubling makes a remainder bit a quotient bit, so its fingerprints, and with them
-//! its rate, never change ([`QuotientFilter::growing`]).
+//! select, and cost 2.125 bits a slot in the place of 3, at a load of 95 % in the place of 75 %; the table is the
+//! measurement. *No wrapping*: a scan, a merge and a sweep begin at the first block and never look back. *No doubling by 2
+//! alone*: a growing filter begins with long remainders, and each doubling makes a remainder bit a quotient bit, so its
+//! fingerprints, and with them its rate, never change ([`QuotientFilter::growing`]).
+//!
+//! Three bits a slot : rank and select, in ns a key, 2^24 slots, r = 12 (`bench filter`). Half full, three bits are the faster,
+//! and take 30 bits a key; we fill to 95 %, and in bulk insert a key in 35 to 44 ns at any load.
+//!
+//! | load                    | 0.5      | 0.75      | 0.9       |
+//! |-------------------------|----------|-----------|-----------|
+//! | one insert              | 56 : 131 | 115 : 156 | 173 : 162 |
+//! | a look-up that finds    | 54 : 92  | 148 : 96  | 735 : 96  |
+//! | one that does not       | 44 : 49  | 93 : 58   | 482 : 78  |
 
 mod blocks;
 mod format;

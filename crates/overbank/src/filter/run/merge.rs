@@ -9,6 +9,7 @@
 //! 3. Merges of the same inputs over adjacent ranges, by a thread each, give runs whose ranges are disjoint: the pieces of one level.
 
 use super::RunKind;
+use super::entries::Entries;
 use super::inputs::{Inputs, Source};
 use super::writer::{RunInfo, RunWriter};
 use crate::Result;
@@ -108,6 +109,37 @@ impl Merge {
             Some(writer) => writer.finish(),
             None => over(),
         }
+    }
+}
+
+/// Goes through the sum of several runs, and writes nothing. It outlives them.
+#[derive(Debug)]
+pub struct MergedCursor {
+    inputs: Inputs,
+}
+
+impl MergedCursor {
+    /// Begins with the least fingerprint of `sources`.
+    ///
+    /// # Errors
+    /// `Incompatible` if a source's fingerprints are of another kind; what the device says.
+    pub fn new(kind: RunKind, sources: &[Source<'_>]) -> Result<Self> {
+        Ok(MergedCursor { inputs: Inputs::new(kind, sources, &(0..=u64::MAX), false)? })
+    }
+
+    /// Appends the next entries, at least one, to `into`, which holds none above them; false at the end.
+    ///
+    /// # Errors
+    /// `Corrupt`, or what the device says. The cursor is then of no use, and `into` holds anything.
+    pub fn next_window(&mut self, into: &mut Entries) -> Result<bool> {
+        let before = into.len();
+        while into.len() == before {
+            if !self.inputs.fill()? {
+                return Ok(false);
+            }
+            self.inputs.merge_window(into);
+        }
+        Ok(true)
     }
 }
 

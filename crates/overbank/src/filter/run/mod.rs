@@ -56,7 +56,7 @@ mod writer;
 pub use cursor::RunCursor;
 pub use entries::Entries;
 pub use inputs::Source;
-pub use merge::{Merge, MergeOptions, Progress};
+pub use merge::{Merge, MergeOptions, MergedCursor, Progress};
 pub use packed::{PackedCursor, PackedRun};
 pub use query::count_many;
 pub use reader::Run;

@@ -1,9 +1,9 @@
 //! The law: for any batches, flushes, merges, commits and reopenings, the answers are those of a multiset of fingerprints.
 
-mod absorb;
 mod bounds;
 mod growth;
 mod law;
+mod maplet;
 mod threads;
 
 use super::{CascadeFilter, CascadeOptions, Policy};
