@@ -118,6 +118,7 @@ names! {
         BitsPerKey = "bits_per_key",
         BytesPerKey = "bytes_per_key",
         BlocksPerOp = "blocks_per_op",
+        P50Ns = "p50_ns",
         P99Ns = "p99_ns",
         P999Ns = "p999_ns",
         MaxNs = "max_ns",
@@ -139,7 +140,7 @@ impl Metric {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::OpsPerS | Self::DeviceOpsPerS => "1/s",
-            Self::CpuNsPerOp | Self::P99Ns | Self::P999Ns | Self::MaxNs => "ns",
+            Self::CpuNsPerOp | Self::P50Ns | Self::P99Ns | Self::P999Ns | Self::MaxNs => "ns",
             Self::PeakRssBytes | Self::CgroupPeakBytes | Self::FlashBytes => "bytes",
             Self::BitsPerKey => "bits/key",
             Self::BytesPerKey => "bytes/key",

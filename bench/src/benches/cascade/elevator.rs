@@ -1,7 +1,7 @@
 //! The elevator Bloom filter: positions of bits wait in RAM, and go to flash in order of offset.
 //!
 //! ```text
-//!   hash ─▶ 11 positions ─▶ one list a region of 2^32 bits ──a list is full──▶ each list sorted; spans of the file read, set, written
+//!   hash ─▶ 11 positions ─▶ one list a region of 2^32 bits ──one is full──▶ lists sorted; spans of the file read, set, written
 //! ```
 //!
 //! Where it is unlike the paper's, it is faster: a position takes 4 bytes, the file goes past the page cache so that all RAM

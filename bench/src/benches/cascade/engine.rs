@@ -7,6 +7,7 @@ use super::paper::{Layout, Paper};
 use super::{Shape, ours};
 use crate::{Readahead, Result, write_zeros};
 use std::path::Path;
+use std::time::Duration;
 
 /// Who competes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,12 +31,17 @@ impl Engine {
         }
     }
 
-    pub(super) const fn is_ours(self) -> bool {
-        matches!(self, Self::Overbank { .. })
+    pub(super) const fn is_here(self) -> bool {
+        ours::IS_HERE || !matches!(self, Self::Overbank { .. })
     }
 
-    pub(super) const fn is_here(self) -> bool {
-        ours::IS_HERE || !self.is_ours()
+    /// How long it may insert. The rates of Bloom filters stay what they are as these fill, so a quarter of the time shows them.
+    pub(super) fn patience(self, shape: Shape) -> Option<Duration> {
+        match self {
+            Self::Overbank { .. } => None,
+            Self::Paper { .. } => Some(shape.patience),
+            Self::Elevator | Self::MmapBloom => Some(shape.patience / 4),
+        }
     }
 
     /// Threads that insert.

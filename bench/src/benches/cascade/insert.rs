@@ -58,7 +58,7 @@ fn sample(clock: &mut Clock, engine: Engine, shape: Shape, scratch: &Path, to: &
     let folder = tempfile::tempdir_in(scratch)?;
     let mut filter = engine.create(folder.path(), shape)?;
     let (keys, blocks) = (Keys::new(shape.keys), BlockCount::start());
-    let until = (!engine.is_ours()).then(|| Instant::now() + shape.patience);
+    let until = engine.patience(shape).map(|patience| Instant::now() + patience);
     let curve = Mutex::new(Curve::start(shape.keys.div_ceil(BATCH_KEYS as u64)));
     clock.time(|| {
         match engine.writers() {

@@ -1,7 +1,7 @@
 //! Our filter in a store, driven by one thread or by several.
 
 use super::filter::{Adder, Filter};
-use super::{RATE, Shape};
+use super::{LEAST_MEMORY_BYTES, RATE, Shape};
 use crate::Result;
 use keyhash::KeyHash;
 use overbank::Seed;
@@ -45,9 +45,9 @@ pub(super) fn open(folder: &Path, shape: Shape) -> Result<Box<dyn Filter>> {
     Ok(Box::new(Ours { store, filter }))
 }
 
-/// The rivals' share, but never less than a filter accepts: so much has a smoke run alone.
+/// The rivals' share, but never less than a filter accepts: less has a smoke run alone.
 fn memory_bytes(shape: Shape) -> usize {
-    shape.memory_bytes.max(16 << 20)
+    shape.memory_bytes.max(LEAST_MEMORY_BYTES)
 }
 
 fn store_options(shape: Shape) -> StoreOptions {

@@ -45,7 +45,7 @@ fn sample(clock: &mut Clock, engine: Engine, shape: Shape, removes: bool, scratc
     let room = Shape { keys: shape.keys / 9 * 10, ..shape };
     let mut filter = engine.create(folder.path(), room)?;
     let (keys, mut ops) = (Keys::new(shape.keys), 0);
-    let until = (!engine.is_ours()).then(|| Instant::now() + shape.patience);
+    let until = engine.patience(shape).map(|patience| Instant::now() + patience);
     clock.time(|| {
         for chunk in 0..keys.chunks() {
             ops += insert(&mut *filter, keys, chunk)?;

@@ -115,7 +115,7 @@ mod tests {
     /// Else the contest of removals would measure a filter in RAM of half the slots.
     #[test]
     fn the_fourth_bit_leaves_the_slots_in_ram_as_many() {
-        for (memory_mib, entries) in [(40, 200_000_000 / 9 * 10), (16, 24_000_000 / 9 * 10)] {
+        for (memory_mib, entries) in [(40, 200_000_000 / 9 * 10), (20, 24_000_000 / 9 * 10)] {
             let with = Layout::new(memory_mib << 20, entries, true).expect("it fits");
             let without = Layout::new(memory_mib << 20, entries, false).expect("it fits");
             assert_eq!(with.entry_bits(), without.entry_bits() + 1);
