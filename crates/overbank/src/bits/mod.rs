@@ -28,4 +28,4 @@ pub use bit_stream::{BitReader, BitWriter};
 pub use blocks::{BLOCK_VALUES, decode_block, decode_deltas, encode_block, encode_deltas};
 pub use elias_fano::{EliasFano, EliasFanoBuilder};
 pub use packed::PackedArray;
-pub use select::{select_as_many, select_in_word};
+pub use select::{pass_zeros, select_as_many, select_in_word};

@@ -1,6 +1,6 @@
 //! Where the `rank`-th one of a 64-bit word stands.
 //!
-//! One file per instruction set, of the same shape: `select_in_word`, `select_as_many`. BMI2 deposits a single
+//! One file per instruction set, of the same shape: `select_in_word`, `select_as_many`, `pass_zeros`. BMI2 deposits a single
 //! bit at the place (one `pdep`, one count of trailing zeros); the scalar twin halves the word six times.
 
 mod scalar;
@@ -25,6 +25,13 @@ pub fn select_as_many(counted: u64, word: u64) -> u32 {
     isa::select_as_many(counted, word)
 }
 
+/// Passes over as many of `words`, little-endian, as have fewer than `zeros` zeros together; returns how many words these are, and how
+/// many zeros.
+#[inline]
+pub fn pass_zeros(words: &[[u8; 8]], zeros: u64) -> (usize, u64) {
+    isa::pass_zeros(words, zeros)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +52,16 @@ mod tests {
                 prop_assert_eq!(scalar::select_as_many(counted, word), partner);
                 prop_assert_eq!(select_as_many(counted, word), partner);
             }
+        }
+
+        #[test]
+        fn every_twin_passes_as_many_zeros(words in prop::collection::vec(any::<u64>(), 0..20), zeros in 0u64..900) {
+            let words: Vec<[u8; 8]> = words.iter().map(|word| word.to_le_bytes()).collect();
+            let all: Vec<u64> = words.iter().map(|word| u64::from(u64::from_le_bytes(*word).count_zeros())).collect();
+            let sums = (0..=words.len()).map(|n| (n, all[..n].iter().sum::<u64>()));
+            let expected = sums.take_while(|&(n, sum)| n == 0 || sum < zeros).last().unwrap();
+            prop_assert_eq!(scalar::pass_zeros(&words, zeros), expected);
+            prop_assert_eq!(pass_zeros(&words, zeros), expected);
         }
     }
 }

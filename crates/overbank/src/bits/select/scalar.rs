@@ -21,3 +21,16 @@ pub(super) fn select_in_word(word: u64, rank: u32) -> u32 {
 pub(super) fn select_as_many(counted: u64, word: u64) -> u32 {
     select_in_word(word, counted.count_ones().wrapping_sub(1))
 }
+
+#[inline(always)]
+pub(super) fn pass_zeros(words: &[[u8; 8]], zeros: u64) -> (usize, u64) {
+    let mut passed = 0;
+    for (at, word) in words.iter().enumerate() {
+        let next = passed + u64::from(u64::from_le_bytes(*word).count_zeros());
+        if next >= zeros {
+            return (at, passed);
+        }
+        passed = next;
+    }
+    (words.len(), passed)
+}

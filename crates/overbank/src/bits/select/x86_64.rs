@@ -23,6 +23,21 @@ pub(super) fn select_as_many(counted: u64, word: u64) -> u32 {
     unsafe { count_and_deposit(counted, word) }
 }
 
+#[inline]
+pub(super) fn pass_zeros(words: &[[u8; 8]], zeros: u64) -> (usize, u64) {
+    if !std::arch::is_x86_feature_detected!("popcnt") {
+        return scalar::pass_zeros(words, zeros);
+    }
+    // SAFETY: POPCNT was just found.
+    unsafe { count_zeros(words, zeros) }
+}
+
+/// The scalar twin's loop, whose count is one instruction here.
+#[target_feature(enable = "popcnt")]
+fn count_zeros(words: &[[u8; 8]], zeros: u64) -> (usize, u64) {
+    scalar::pass_zeros(words, zeros)
+}
+
 #[target_feature(enable = "bmi2,popcnt")]
 fn count_and_deposit(counted: u64, word: u64) -> u32 {
     let Some(rank) = counted.count_ones().checked_sub(1) else { return 64 };

@@ -151,7 +151,7 @@ impl Shared {
         let (mut asked, mut sums) = (Vec::new(), Vec::new());
         for round in 0..rounds as u64 {
             let mask = self.place(self.board().era).mask;
-            let in_round = |prefix: u64| (u128::from(prefix) * rounds as u128) >> 64 == u128::from(round);
+            let in_round = |prefix: u64| rounds == 1 || prefix >> (64 - rounds.ilog2()) == round;
             places.clear();
             places.extend(
                 (prefixes.iter().zip(0u64..))

@@ -10,7 +10,7 @@ use super::exceptions;
 use super::format::{Header, Parts};
 use crate::Result;
 use crate::bits::fields::{field, unpack_fields};
-use crate::bits::select_in_word;
+use crate::bits::{pass_zeros, select_in_word};
 use crate::error::corrupt_bytes as corrupt;
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
@@ -137,14 +137,10 @@ impl<'a> Prober<'a> {
 
     /// The place in the highs behind the `high`-th zero, where the fingerprints of this high part begin; not below the one asked before.
     fn behind_zeros(&mut self, high: u64) -> usize {
-        while self.word < self.parts.header.high_words {
-            let zeros = u64::from((!self.parts.high_word(self.word)).count_ones());
-            if self.zeros + zeros >= high {
-                break;
-            }
-            self.zeros += zeros;
-            self.word += 1;
-        }
+        let words = &self.parts.highs.as_chunks::<8>().0[self.word..];
+        let (passed, zeros) = pass_zeros(words, high - self.zeros);
+        self.word += passed;
+        self.zeros += zeros;
         let behind = match high - self.zeros {
             0 => 0,
             rank => select_in_word(!self.parts.high_word(self.word), (rank - 1) as u32) as usize + 1,

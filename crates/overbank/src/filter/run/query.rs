@@ -18,6 +18,9 @@ use std::ops::Range;
 /// The most blocks of one read: dense questions are read as in a sweep, sparse ones a block at a time.
 const READ_BLOCKS: usize = 16;
 
+/// In dense batches, so many questions are put to a block at a time; it has room for a few times as many.
+const STRIDE: usize = 8;
+
 /// A block, and the questions that it may answer.
 pub(super) struct Group {
     pub(super) run: usize,
@@ -29,12 +32,12 @@ pub(super) struct Group {
 type Answer<'a> = dyn FnMut(&Run, &[u8], Range<usize>) -> Result<()> + 'a;
 
 impl Group {
-    /// Puts question `i` to a block; `groups` from `own` on are of the same run, and were asked nothing behind `i`.
-    pub(super) fn ask(groups: &mut Vec<Group>, own: usize, run: usize, block: u64, i: usize) {
+    /// Puts questions to a block; `groups` from `own` on are of the same run, and were asked nothing behind them.
+    pub(super) fn ask(groups: &mut Vec<Group>, own: usize, run: usize, block: u64, asked: Range<usize>) {
         // Nearly always the last group's block, or one behind it.
         match groups[own..].iter_mut().rev().take_while(|group| group.block >= block).last() {
-            Some(group) if group.block == block => group.asked.end = i + 1,
-            _ => groups.push(Group { run, block, asked: i..i + 1 }),
+            Some(group) if group.block == block => group.asked.end = asked.end,
+            _ => groups.push(Group { run, block, asked }),
         }
     }
 }
@@ -108,10 +111,18 @@ fn find_groups(at: usize, run: &Run, prefixes: &[u64], groups: &mut Vec<Group>) 
     let own = groups.len();
     // A level is often cut into runs of disjoint ranges: each is asked what it may know.
     let within = run.within(prefixes);
-    for (&prefix, i) in prefixes[within.clone()].iter().zip(within.start..) {
-        for block in run.block_of(run.kind.fingerprint_of(prefix)) {
-            Group::ask(groups, own, at, block, i);
+    let blocks_of = |i: usize| run.block_of(run.kind.fingerprint_of(prefixes[i]));
+    let mut i = within.start;
+    while i < within.end {
+        let blocks = blocks_of(i);
+        // In a sweep, the questions up to one in the same block are in it too: the fences need not be asked for each.
+        let ahead = i + STRIDE;
+        let is_dense = ahead < within.end && blocks.end == blocks.start + 1 && blocks_of(ahead) == blocks;
+        let next = if is_dense { ahead } else { i + 1 };
+        for block in blocks {
+            Group::ask(groups, own, at, block, i..next);
         }
+        i = next;
     }
 }
 

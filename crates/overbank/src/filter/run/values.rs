@@ -132,7 +132,7 @@ impl Keys {
         let own = groups.len();
         for (i, &prefix) in prefixes.iter().enumerate() {
             for block in blocks(self.range(prefix)) {
-                Group::ask(groups, own, run, block, i);
+                Group::ask(groups, own, run, block, i..i + 1);
             }
         }
     }
