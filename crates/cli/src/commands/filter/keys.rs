@@ -71,6 +71,10 @@ impl<'s> Keys<'s> {
 }
 
 impl Take for Keys<'_> {
+    fn begin(&mut self, _: &Position) -> Result<(), Failure> {
+        Ok(())
+    }
+
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
         let hashes = rows.hashes();
         self.counts.rows += hashes.len() as u64;

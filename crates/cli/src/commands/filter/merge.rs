@@ -19,9 +19,11 @@ pub(super) fn run(arguments: &MergeArguments) -> CommandResult {
         arguments.from.iter().map(|place| open_to_read(place)).collect::<Result<_, _>>()?;
     let first = &sources[0];
     let memory_bytes = usize::try_from(arguments.memory).unwrap_or(usize::MAX);
-    let options =
-        StoreOptions::new().memory_bytes(memory_bytes).hash_kind(first.hash_kind()).seed(first.seed());
-    let into = Store::open_or_create(&arguments.into, options)?;
+    let options = StoreOptions::new().memory_bytes(memory_bytes);
+    let into = match arguments.into.exists() {
+        true => Store::open(&arguments.into, options)?,
+        false => Store::create(&arguments.into, options.hash_kind(first.hash_kind()).seed(first.seed()))?,
+    };
     for (place, source) in arguments.from.iter().zip(&sources) {
         same_hash(&into, &arguments.into, source, place)?;
     }

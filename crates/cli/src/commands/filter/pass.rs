@@ -21,6 +21,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What takes the rows of a stream, chunk by chunk, in order.
 pub(super) trait Take: Send {
+    /// The stream starts here.
+    fn begin(&mut self, position: &Position) -> Result<(), Failure>;
+
     /// Takes the rows of a chunk.
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure>;
 
@@ -78,6 +81,7 @@ impl Pass {
             None => Reader::open(self.options.clone())?,
         };
         let flow = Flow { input: Input::new(Parser::new(&self.options, hasher)), taker: PhantomData };
+        taker.begin(reader.position())?;
         let progress = Progress::start(reader.total_bytes(), self.is_quiet);
         let mut complete = false;
         let next = || {

@@ -180,6 +180,11 @@ impl<'s> Sieve<'s> {
 }
 
 impl Take for Sieve<'_> {
+    /// Remembers where the output starts: what is printed before the first commit is cut off too.
+    fn begin(&mut self, position: &Position) -> Result<(), Failure> {
+        if self.session.kept { self.commit(position, false) } else { Ok(()) }
+    }
+
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
         let chunk = rows.chunk();
         self.tally(rows, chunk)?;

@@ -123,14 +123,14 @@ fn take_up(
     {
         return differs("a window of", &shown(window), &shown(asked));
     }
-    let interrupted = state.filter(|state| !state.run.complete && !wanted.append);
-    if interrupted.is_some() && !wanted.resume {
+    if state.as_ref().is_some_and(|state| !state.run.complete) && !wanted.resume && !wanted.append {
         return Err(Failure::Usage(format!(
             "{place} remembers a run that was interrupted; give --resume to go on with it, --append to leave it at that, or \
              another directory"
         )));
     }
-    Ok((window, interrupted))
+    // A run that was whole is gone on with behind its end.
+    Ok((window, state.filter(|_| wanted.resume)))
 }
 
 /// The options of a new filter that has a part of `memory_bytes`.
