@@ -1,14 +1,14 @@
 //! The rows of a stream, each answered by the filter: is its key new?
 //!
 //! ```text
-//!   chunk ─┬─ nothing on flash: asked at once ─────────────────────────────▶ standard output
-//!          └─ else: hashes ─▶ arrivals ─ full, paused or overdue: one sweep ─┐
-//!                   rows ──▶ spool ──────────────── read back in order ─────┴▶ standard output
+//!   chunk ─┬─ hashes ─▶ arrivals ─ full, paused or overdue: one sweep ─┐
+//!          └─ rows ──▶ spool ──────────── read back in order ─────────┴▶ standard output
 //! ```
 //!
 //! Invariants:
 //! 1. Rows come out in the order in which they came; the answers do not depend on chunks, threads or memory.
-//! 2. Rows wait no longer than ten times what the last answer took, so that waiting costs at most a tenth more than asking.
+//! 2. Keys that are asked for together cost less, in RAM and far less on flash. Rows wait no longer than ten times what the last
+//!    answer took, so that waiting costs at most a tenth more than asking.
 //! 3. A commit is made when no row waits, behind the chunk that it names: what it remembers was printed before.
 
 use super::output::Output;
@@ -94,19 +94,6 @@ impl<'s> Sieve<'s> {
 
     /// Asks for rows of one pane.
     fn take_range(&mut self, rows: &ParsedRows, mut range: Range<usize>) -> Result<(), Failure> {
-        let mut filter = self.session.filter();
-        if self.arrivals.is_empty() && !is_on_flash(&filter) {
-            let answers = filter.insert_if_absent(&rows.hashes()[range.clone()])?;
-            for (row, new) in range.zip(answers) {
-                self.counts.new += u64::from(new);
-                if new == self.keeps_new {
-                    self.counts.kept += 1;
-                    self.output.row(rows.row(row))?;
-                }
-            }
-            return Ok(());
-        }
-        drop(filter);
         while !range.is_empty() {
             if self.arrivals.is_empty() {
                 self.waiting_since = Instant::now();
@@ -229,9 +216,4 @@ impl Take for Sieve<'_> {
         self.output.flush()?;
         if self.session.kept { self.commit(position, complete) } else { Ok(()) }
     }
-}
-
-/// Whether a lookup may read from the device; else it costs nothing to ask for few keys.
-fn is_on_flash(filter: &CascadeFilter) -> bool {
-    filter.report().flash_bytes > 0
 }

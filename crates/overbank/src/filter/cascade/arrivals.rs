@@ -14,10 +14,10 @@ use crate::error::invalid;
 use crate::{KeyHash, Result};
 use std::sync::Arc;
 
-/// Rounds of a large batch: what a round needs is a sixteenth of what it would need at once.
-const ROUNDS_MAX: usize = 16;
+/// Rounds of a large batch: what a round needs is an eighth of what it would need at once.
+const ROUNDS_MAX: usize = 8;
 /// Bytes of a waiting key: its hash, its answer, and its share of a round.
-const KEY_BYTES: usize = 8 + 1 + 3;
+const KEY_BYTES: usize = 8 + 1 + 6;
 /// RAM of a round whatever the number of keys.
 const ROUND_BYTES: usize = 4 << 20;
 
@@ -31,7 +31,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Room for `memory_bytes`, 12 a key.
+    /// Room for `memory_bytes`, 15 a key.
     ///
     /// # Errors
     /// `InvalidOption` below 8 MiB.
@@ -97,6 +97,9 @@ impl Arrivals {
     }
 }
 
+/// So many questions are worth a thread.
+const LANE_QUESTIONS: usize = 1 << 12;
+
 /// Equal entries of a round: what they have in common, and their places in order of arrival.
 struct Group<'a> {
     places: &'a [[u64; 2]],
@@ -114,7 +117,11 @@ impl Shared {
         self.rounds(prefixes, true, |groups| {
             let first = |group: &Group<'_>| group.places[0][1] as usize;
             let new: Vec<usize> = groups.iter().filter(|group| group.sum <= 0).map(first).collect();
-            self.add(slot, new.iter().map(|&i| (prefixes[i], 0)), false)?;
+            if new.len() >= self.options.log_keys() / 8 {
+                self.add_sorted(new.iter().map(|&i| prefixes[i]))?;
+            } else {
+                self.add(slot, new.iter().map(|&i| (prefixes[i], 0)), false)?;
+            }
             new.iter().for_each(|&i| mask[i] = true);
             Ok(())
         })
@@ -163,12 +170,29 @@ impl Shared {
             for alike in alike.chunks(self.options.questions()) {
                 asked.clear();
                 asked.extend(alike.iter().map(|places| places[0][0]));
-                self.sums(&asked, presence, &mut sums)?;
+                self.sums_side_by_side(&asked, presence, &mut sums)?;
                 let groups: Vec<Group<'_>> =
                     alike.iter().zip(&sums).map(|(places, &sum)| Group { places, sum }).collect();
                 each(&groups)?;
             }
         }
+        Ok(())
+    }
+
+    /// As [`Shared::sums`], of a large batch by two threads if the store has threads.
+    fn sums_side_by_side(&self, prefixes: &[u64], presence: bool, sums: &mut Vec<i64>) -> Result<()> {
+        if self.threads() == 0 || prefixes.len() < 2 * LANE_QUESTIONS {
+            return self.sums(prefixes, presence, sums);
+        }
+        self.join_packed()?;
+        let (front, back) = prefixes.split_at(prefixes.len() / 2);
+        let mut others = Vec::new();
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| self.sums(back, presence, &mut others));
+            let own = self.sums(front, presence, sums);
+            own.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })?;
+        sums.append(&mut others);
         Ok(())
     }
 }

@@ -143,17 +143,28 @@ impl Board {
     pub(super) fn begin_log(&mut self, writer: usize, options: &CascadeOptions) -> u64 {
         self.open_logs[writer] = Some(self.logs);
         self.is_changed = true;
-        let generation = self.era.generation;
-        let left = options.capacity(generation).saturating_sub(self.fingerprints_of(generation, options));
-        left / self.open_logs.len() as u64
+        self.left(options) / self.open_logs.len() as u64
     }
 
-    /// Takes the packed log of a writer in, and begins a generation if this one is full.
-    pub(super) fn add_packed(&mut self, writer: usize, run: PackedRun, era: Era, options: &CascadeOptions) {
+    /// How many different fingerprints the generation takes yet, for sure.
+    pub(super) fn left(&self, options: &CascadeOptions) -> u64 {
+        let generation = self.era.generation;
+        options.capacity(generation).saturating_sub(self.fingerprints_of(generation, options))
+    }
+
+    /// Takes the packed log of a writer in, or a packed run that had none, and begins a generation if this one is full.
+    pub(super) fn add_packed(
+        &mut self,
+        writer: Option<usize>,
+        run: PackedRun,
+        era: Era,
+        options: &CascadeOptions,
+    ) {
         let newest = self.logs;
         self.logs += 1;
         self.is_changed = true;
-        let age = Age { oldest: self.open_logs[writer].take().unwrap_or(newest), newest };
+        let began = writer.and_then(|writer| self.open_logs[writer].take());
+        let age = Age { oldest: began.unwrap_or(newest), newest };
         self.put_packed(run, options.bits(era.generation) + options.value_bits, era.pane, age);
         if era == self.era
             && self.fingerprints_of(self.era.generation, options) >= options.capacity(era.generation)

@@ -3,7 +3,7 @@
 use super::board::{Board, Era};
 use super::log::Place;
 use super::shared::{Shared, Slot, lock};
-use crate::filter::run::RunKind;
+use crate::filter::run::{PackedRun, RunKind};
 use crate::{KeyHash, Result};
 use std::sync::{Arc, MutexGuard};
 
@@ -69,6 +69,30 @@ impl Shared {
         Ok(())
     }
 
+    /// Adds an occurrence of each of many keys, whose hashes ascend: they need no log.
+    pub(super) fn add_sorted(self: &Arc<Self>, prefixes: impl ExactSizeIterator<Item = u64>) -> Result<()> {
+        let keys = prefixes.len();
+        let (era, left) = {
+            let board = self.board();
+            (board.era, board.left(&self.options))
+        };
+        if keys as u64 > left {
+            return self.add(0, prefixes.map(|prefix| (prefix, 0)), false);
+        }
+        let kind = RunKind { fingerprint_bits: self.entry_bits(era), ..self.kind };
+        let mask = self.place(era).mask;
+        let fingerprints: Vec<u64> =
+            prefixes.map(|prefix| (prefix & mask) >> (64 - kind.fingerprint_bits)).collect();
+        let packed = PackedRun::new(kind, &fingerprints, &[])?;
+        self.make_room_for(packed.memory_bytes())?;
+        let mut board = self.board();
+        board.add_packed(None, packed, era, &self.options);
+        self.note_era(&board);
+        self.schedule(&mut board);
+        drop(board);
+        self.pace(keys, false)
+    }
+
     /// The slot of a writer, its log being of the present era.
     fn slot(self: &Arc<Self>, at: usize) -> Result<MutexGuard<'_, Slot>> {
         let mut slot = lock(&self.slots[at]);
@@ -97,7 +121,7 @@ impl Shared {
         let kind = RunKind { fingerprint_bits: self.entry_bits(slot.era), ..self.kind };
         let packed = slot.log.seal(kind)?;
         let mut board = self.board();
-        board.add_packed(at, packed, slot.era, &self.options);
+        board.add_packed(Some(at), packed, slot.era, &self.options);
         self.note_era(&board);
         self.schedule(&mut board);
         Ok(())
@@ -110,8 +134,14 @@ impl Shared {
 
     /// Sees to it that a chunk of entries fits into RAM, packed logs and all.
     fn make_room(self: &Arc<Self>) -> Result<()> {
+        self.make_room_for(0)
+    }
+
+    /// As [`Shared::make_room`], for a packed run of so many bytes beside.
+    fn make_room_for(self: &Arc<Self>, bytes: usize) -> Result<()> {
+        let wanted = self.log_bytes_packed() + bytes;
         let has_room =
-            |board: &Board| board.packed_bytes + self.log_bytes_packed() <= self.packed_room(board);
+            |board: &Board| board.packed_bytes + wanted <= self.packed_room(board) || board.packed.is_empty();
         if has_room(&self.board()) { Ok(()) } else { self.flush_until(has_room) }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Reads in flight.
 pub(super) const DEPTH: usize = 128;
 /// So many packed runs of about the same length are merged when somebody looks keys up in them.
-const PACKED_FAN_OUT: usize = 8;
+const PACKED_FAN_OUT: usize = 4;
 
 /// Asks the filter beside those who write to it; see [`CascadeFilter::reader`](super::CascadeFilter::reader).
 #[derive(Clone, Debug)]

@@ -100,6 +100,11 @@ impl Shared {
         self.options.bits(era.generation) + self.options.value_bits
     }
 
+    /// Background threads of the store.
+    pub(super) fn threads(&self) -> usize {
+        self.spawner.threads()
+    }
+
     /// What new entries belong to.
     pub(super) fn era_number(&self) -> u64 {
         self.era_number.load(Ordering::Acquire)
