@@ -153,6 +153,10 @@ impl Shared {
         mut each: impl FnMut(&[Group<'_>]) -> Result<()>,
     ) -> Result<()> {
         self.writable()?;
+        if prefixes.len() >= self.options.log_keys() {
+            // Few entries in a log would cost every question a search.
+            self.seal_all()?;
+        }
         let rounds = prefixes.len().div_ceil(self.options.questions()).next_power_of_two().min(ROUNDS_MAX);
         let (mut places, mut scratch, mut sorter) = (Vec::new(), Vec::new(), Sorter::new());
         let (mut asked, mut sums) = (Vec::new(), Vec::new());
