@@ -21,7 +21,9 @@ run: $(OVERBANK)-built
 	$(OVERBANK) distinct "$$place/keys" && \
 	$(OVERBANK) quantile "$$place/keys" 0.5 0.99 && \
 	$(OVERBANK) info "$$place/keys" && \
-	$(OVERBANK) verify "$$place/keys"
+	$(OVERBANK) verify "$$place/keys" && \
+	$(OVERBANK) dedup $(SAMPLE) --store "$$place/seen" --stats > "$$place/unique" && \
+	$(OVERBANK) seen "$$place/seen" 13053225291711363978
 
 # Cargo knows better than make what has changed.
 .PHONY: $(OVERBANK)-built

@@ -23,6 +23,9 @@ struct Arguments {
     /// The size by its name: smoke (for tests), quick or full.
     #[arg(long, value_name = "SIZE", conflicts_with = "quick", value_parser = ["smoke", "quick", "full"])]
     size: Option<String>,
+    /// Samples of each engine, instead of as many as the size wants: fewer end sooner and tell less.
+    #[arg(long, value_name = "N")]
+    rounds: Option<std::num::NonZeroUsize>,
     /// For the harness itself: takes one sample in this process, prints it, and ends.
     #[arg(long, value_name = "CONTEST:ENGINE", hide = true)]
     child: Option<String>,
@@ -65,6 +68,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     for bench in chosen {
         let took = Run::new(bench, size, &mut report, child.clone())
             .with_output(arguments.output.as_deref())
+            .with_rounds(arguments.rounds)
             .execute()?;
         println!("\n{} took {:.1} s\n", bench.name, took.as_secs_f64());
     }

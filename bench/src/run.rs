@@ -2,6 +2,7 @@
 
 use crate::{Case, Contest, Figure, Metric, Params, Report, Result};
 use serde_json::Value;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -71,6 +72,7 @@ pub struct Run<'r> {
     pub(crate) contests: usize,
     scratch: Option<TempDir>,
     output: Option<PathBuf>,
+    rounds: Option<NonZeroUsize>,
     failures: Vec<String>,
     started: Instant,
 }
@@ -86,6 +88,7 @@ impl<'r> Run<'r> {
             contests: 0,
             scratch: None,
             output: None,
+            rounds: None,
             failures: Vec::new(),
             started: Instant::now(),
         }
@@ -95,6 +98,13 @@ impl<'r> Run<'r> {
     #[must_use]
     pub fn with_output(mut self, folder: Option<&Path>) -> Self {
         self.output = folder.map(Path::to_owned);
+        self
+    }
+
+    /// Sets how many samples of each engine are taken.
+    #[must_use]
+    pub fn with_rounds(mut self, rounds: Option<NonZeroUsize>) -> Self {
+        self.rounds = rounds;
         self
     }
 
@@ -227,6 +237,9 @@ impl<'r> Run<'r> {
     /// ends in its 60 seconds.
     pub(crate) fn rounds(&self) -> usize {
         const QUICK_PATIENCE: Duration = Duration::from_secs(25);
+        if let Some(rounds) = self.rounds {
+            return rounds.get();
+        }
         match self.size {
             Size::Smoke => 1,
             Size::Quick if self.started.elapsed() > QUICK_PATIENCE => 1,

@@ -109,7 +109,7 @@ fn shape(run: &Run<'_>, keys: u64, ram_mib: u64) -> Shape {
         // A smoke run's filters outgrow their share as a full one's do.
         memory_bytes: if run.size() == Size::Smoke { 64 << 10 } else { (ram_bytes - PROGRAM_BYTES) as usize },
         ram_bytes,
-        patience: run.pick([100, 2_000, 300_000].map(Duration::from_millis)),
+        patience: run.pick([100, 2_000, 60_000].map(Duration::from_millis)),
     }
 }
 
