@@ -59,7 +59,7 @@ pub(super) fn merge(parts: &[Part<'_>], scratch: &mut Scratch, out: &mut Entries
 fn merge_two(a: Part<'_>, b: Part<'_>, scratch: &mut Scratch, out: &mut Entries) {
     let (start, start_delta) = (out.len(), out.deltas.len());
     out.fingerprints.resize(start + a.fingerprints.len() + b.fingerprints.len(), 0);
-    let Scratch { twins, changes, .. } = scratch;
+    let Scratch { twins, .. } = scratch;
     let merged = interleave(a.fingerprints, b.fingerprints, &mut out.fingerprints[start..], twins);
     out.fingerprints.truncate(start + merged);
     add_up(&[a, b], (start, start_delta), scratch, out);
