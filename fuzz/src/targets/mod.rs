@@ -3,6 +3,7 @@
 use crate::Target;
 
 pub mod block_codecs;
+pub mod cascade_image;
 pub mod count_min;
 pub mod ddsketch;
 pub mod elias_fano;
@@ -22,6 +23,7 @@ pub mod store_image;
 /// Every target but [`planted`], which exists to crash.
 pub const ALL: &[&Target] = &[
     &block_codecs::TARGET,
+    &cascade_image::TARGET,
     &count_min::TARGET,
     &ddsketch::TARGET,
     &elias_fano::TARGET,

@@ -161,8 +161,12 @@ impl Job {
 
 impl Queue {
     fn push(&self, job: Box<dyn FnOnce() + Send>) {
-        lock(&self.state).jobs.push_back(job);
-        self.changed.notify_one();
+        let mut state = lock(&self.state);
+        // Nobody would run it, and it may hold what holds this queue.
+        if !state.closed {
+            state.jobs.push_back(job);
+            self.changed.notify_one();
+        }
     }
 
     fn serve(&self) {

@@ -21,7 +21,11 @@
 
 mod crash;
 mod disk;
+#[cfg(test)]
+pub(crate) mod explore;
 mod fault;
+#[cfg(test)]
+pub(crate) mod planted;
 #[cfg(test)]
 mod tests;
 

@@ -12,10 +12,11 @@
 
 use super::levels::{Age, LevelRun, due, level_of};
 use super::options::{CascadeOptions, Policy};
-use crate::filter::run::{Merge, PackedRun, Run, RunKind};
+use super::task::{Lane, Task, ranges};
+use crate::Error;
+use crate::filter::run::{PackedRun, Run, RunKind};
 use crate::store::FileId;
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -44,44 +45,23 @@ pub(super) struct Packed {
     pub(super) is_busy: bool,
 }
 
-/// A merge, in lanes.
-#[derive(Debug)]
-pub(super) struct Task {
-    pub(super) id: u64,
-    pub(super) is_flush: bool,
-    pub(super) packed: Vec<u64>,
-    pub(super) runs: Vec<u64>,
-    pub(super) kind: RunKind,
-    pub(super) pane: u64,
-    pub(super) age: Age,
-    pub(super) is_last_level: bool,
-    /// Keys to be merged.
-    pub(super) keys: u64,
-    pub(super) lanes: Vec<Lane>,
-}
-
-/// A range of a task's hashes.
-#[derive(Debug)]
-pub(super) enum Lane {
-    Waiting(RangeInclusive<u64>),
-    Going(Box<Merge>),
-    /// All is merged; the last blocks and a sync are missing.
-    Ended(Box<Merge>),
-    /// A thread has it.
-    Away,
-    /// `None` where nothing was left.
-    Done(Option<Arc<Run>>),
-}
-
 /// A disk that was full.
 #[derive(Clone, Debug)]
 pub(super) struct Stall {
     pub(super) path: PathBuf,
     pub(super) needed_bytes: u64,
-    /// Logs by then.
-    logs: u64,
-    /// How many times it was so.
-    pub(super) number: u64,
+    /// What found it so.
+    pub(super) task: u64,
+    /// A flush found it full, with no merge that held space.
+    pub(super) is_flush: bool,
+    /// Logs at which merges are tried again.
+    retry_logs: u64,
+}
+
+impl Stall {
+    pub(super) fn error(&self) -> Error {
+        Error::Full { path: self.path.clone(), needed_bytes: self.needed_bytes }
+    }
 }
 
 #[derive(Debug)]
@@ -98,16 +78,19 @@ pub(super) struct Board {
     /// How many there were when the log of each writer took its first entry; `None` where it is empty.
     pub(super) open_logs: Vec<Option<u64>>,
     pub(super) stall: Option<Stall>,
-    stalls: u64,
+    /// Lanes that threads have of tasks that were given up: they hold space until they come back.
+    pub(super) strays: usize,
     pub(super) is_changed: bool,
     /// Background jobs that look for lanes.
     pub(super) drivers: usize,
-    /// What the last commit names, and what one under way does.
+    /// A commit is under way, or failed.
+    pub(super) is_prepared: bool,
+    /// What the last commit names, and what that one does.
     pub(super) committed: BTreeSet<FileId>,
     pub(super) prepared: BTreeSet<FileId>,
     /// Files that were replaced while a commit under way may have named them.
     pub(super) replaced: Vec<FileId>,
-    next_id: u64,
+    pub(super) next_id: u64,
 }
 
 impl Board {
@@ -124,9 +107,10 @@ impl Board {
             logs,
             open_logs: vec![None; writers],
             stall: None,
-            stalls: 0,
+            strays: 0,
             is_changed: false,
             drivers: 0,
+            is_prepared: false,
             prepared: committed.clone(),
             committed,
             replaced: Vec::new(),
@@ -186,9 +170,18 @@ impl Board {
         self.packed.sort_by_key(|packed| packed.age.newest);
     }
 
+    /// Nobody merges these any more.
+    pub(super) fn release_packed(&mut self, ids: &[u64]) {
+        self.packed.iter_mut().filter(|packed| ids.contains(&packed.id)).for_each(|one| one.is_busy = false);
+    }
+
     pub(super) fn drop_packed(&mut self, ids: &[u64]) {
         self.packed.retain(|packed| !ids.contains(&packed.id));
         self.packed_bytes = self.packed.iter().map(|packed| packed.run.memory_bytes()).sum();
+    }
+
+    pub(super) fn has_entries_in_memory(&self) -> bool {
+        !self.packed.is_empty() || self.open_logs.iter().any(Option::is_some)
     }
 
     /// Different fingerprints of a generation, as far as is known without merging.
@@ -224,7 +217,7 @@ impl Board {
 
     /// Begins the merges that are due.
     pub(super) fn begin_merges(&mut self, kind: RunKind, policy: Policy, flush_keys: u64, lanes: usize) {
-        if self.stall.as_ref().is_some_and(|stall| self.logs < stall.logs + RETRY_LOGS) {
+        if self.stall.as_ref().is_some_and(|stall| self.logs < stall.retry_logs) {
             return;
         }
         while let Some(inputs) = due(&self.runs, self.era.pane, flush_keys, policy) {
@@ -289,9 +282,19 @@ impl Board {
     }
 
     /// How many lanes [`Board::take_lane`] would give.
-    pub(super) fn lanes_to_take(&self, merges_max: usize) -> usize {
+    pub(super) fn lanes_to_take(&self, merges_max: usize, may_end: bool) -> usize {
         let lanes = self.open_tasks(merges_max).into_iter().flat_map(|task| &self.tasks[task].lanes);
-        lanes.filter(|lane| lane.can_go(true)).count()
+        lanes.filter(|lane| lane.can_go(may_end)).count()
+    }
+
+    /// Puts a lane back where [`Board::take_lane`] took it; whether its task is done.
+    ///
+    /// # Errors
+    /// The lane, if its task was given up meanwhile.
+    pub(super) fn put_lane(&mut self, id: u64, at: usize, lane: Lane) -> Result<bool, Lane> {
+        let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) else { return Err(lane) };
+        task.lanes[at] = lane;
+        Ok(task.is_done())
     }
 
     /// The tasks that may be worked on: flushes, merges that have begun, and the shortest others up to `merges_max`.
@@ -307,18 +310,12 @@ impl Board {
         self.tasks.iter().enumerate().filter(may_go).map(|(at, _)| at).collect()
     }
 
-    pub(super) fn task(&mut self, id: u64) -> Option<&mut Task> {
-        self.tasks.iter_mut().find(|task| task.id == id)
-    }
-
     /// Ends a task without a result: its inputs stay. Returns the files that are to be removed now.
     pub(super) fn give_up(&mut self, id: u64) -> Vec<FileId> {
         let Some(at) = self.tasks.iter().position(|task| task.id == id) else { return Vec::new() };
         let task = self.tasks.remove(at);
-        self.packed
-            .iter_mut()
-            .filter(|one| task.packed.contains(&one.id))
-            .for_each(|one| one.is_busy = false);
+        self.strays += task.lanes.iter().filter(|lane| matches!(lane, Lane::Away)).count();
+        self.release_packed(&task.packed);
         self.runs.iter_mut().filter(|run| task.runs.contains(&run.id)).for_each(|run| run.is_busy = false);
         task.into_pieces().map(|piece| piece.file_ref().id).collect()
     }
@@ -347,16 +344,36 @@ impl Board {
         })
     }
 
-    pub(super) fn note_stall(&mut self, path: PathBuf, needed_bytes: u64) {
-        self.stalls += 1;
-        self.stall = Some(Stall { path, needed_bytes, logs: self.logs, number: self.stalls });
+    /// Ends a task a lane of which failed, and is no more. Returns the files that are to be removed now.
+    pub(super) fn fail(&mut self, id: u64, is_flush: bool, error: &Error) -> Vec<FileId> {
+        let mut dead = self.give_up(id);
+        self.strays -= 1;
+        let Error::Full { path, needed_bytes } = error else { return dead };
+        // Flushes go before merges also in space: what these have written goes, and the flush may be tried again at once.
+        let merges = self.tasks.iter().filter(|task| is_flush && !task.is_flush && task.has_begun());
+        let merges: Vec<u64> = merges.map(|task| task.id).collect();
+        self.stall = Some(Stall {
+            path: path.clone(),
+            needed_bytes: *needed_bytes,
+            task: id,
+            is_flush: is_flush && merges.is_empty() && self.strays == 0,
+            retry_logs: self.logs + RETRY_LOGS,
+        });
+        dead.extend(merges.into_iter().flat_map(|merge| self.give_up(merge)));
+        dead
+    }
+
+    /// Lets merges that found the disk full be tried again.
+    pub(super) fn retry(&mut self) {
+        self.stall = self.stall.take().map(|stall| Stall { retry_logs: 0, ..stall });
     }
 
     /// Puts the result of a task that is done in the place of its inputs. Returns the files that are to be removed now.
     pub(super) fn publish(&mut self, id: u64, flush_keys: u64, policy: Policy) -> Vec<FileId> {
         let Some(at) = self.tasks.iter().position(|task| task.id == id) else { return Vec::new() };
         let task = self.tasks.remove(at);
-        self.stall = None;
+        // That there is room for a flush does not say that there is enough for a merge.
+        self.stall = self.stall.take().filter(|stall| task.is_flush && !stall.is_flush);
         self.is_changed = true;
         self.drop_packed(&task.packed);
         let dead = self.drop_runs(|run| task.runs.contains(&run.id));
@@ -393,32 +410,4 @@ impl Board {
         }
         dead
     }
-}
-
-impl Task {
-    fn has_begun(&self) -> bool {
-        self.lanes.iter().any(|lane| !matches!(lane, Lane::Waiting(_)))
-    }
-
-    /// What its lanes have made.
-    fn into_pieces(self) -> impl Iterator<Item = Arc<Run>> {
-        self.lanes.into_iter().filter_map(|lane| if let Lane::Done(piece) = lane { piece } else { None })
-    }
-}
-
-impl Lane {
-    fn can_go(&self, may_end: bool) -> bool {
-        match self {
-            Lane::Waiting(_) | Lane::Going(_) => true,
-            Lane::Ended(_) => may_end,
-            Lane::Away | Lane::Done(_) => false,
-        }
-    }
-}
-
-/// The whole range of fingerprints, in equal parts.
-fn ranges(bits: u32, parts: u64) -> impl Iterator<Item = RangeInclusive<u64>> {
-    let end = 1u128 << bits;
-    let border = move |part: u64| end * u128::from(part) / u128::from(parts);
-    (0..parts).map(move |part| border(part) as u64..=(border(part + 1) - 1) as u64)
 }

@@ -21,6 +21,12 @@ pub(super) const VERSION: u16 = 1;
 const MAGIC: u32 = u32::from_le_bytes(*b"OBcf");
 const HEAD_BYTES: usize = 72;
 const RUN_BYTES: usize = 32;
+/// More logs or panes there never are: at a billion a second, in a century.
+const COUNT_MAX: u64 = 1 << 62;
+/// Later generations would have no longer fingerprints.
+const GENERATION_MAX: u32 = 64;
+/// Runs have fewer than 2^64 keys, and levels are by powers of 2 or more.
+const LEVEL_MAX: i32 = 64;
 
 /// What the manifest keeps of a filter.
 #[derive(Clone, PartialEq, Debug)]
@@ -109,7 +115,15 @@ impl State {
         if bytes.len() - HEAD_BYTES != count.saturating_mul(RUN_BYTES) {
             return Err(corrupt(60, "the number of runs", (bytes.len() - HEAD_BYTES) / RUN_BYTES, count));
         }
-        let runs = (0..count).map(|_| fields.run()).collect::<Result<_>>()?;
+        if logs > COUNT_MAX || pane > COUNT_MAX || generation > GENERATION_MAX {
+            let found = format!("{logs} logs, generation {generation}, pane {pane}");
+            return Err(corrupt(48, "what was counted", "what a filter comes to", found));
+        }
+        let runs: Vec<RunState> = (0..count).map(|_| fields.run()).collect::<Result<_>>()?;
+        if let Some(run) = runs.iter().find(|run| run.age.newest >= logs || run.pane > pane) {
+            let expected = format!("below {logs} logs, up to pane {pane}");
+            return Err(corrupt(HEAD_BYTES, "the age of a run", expected, format!("{run:?}")));
+        }
         Ok(State { options, logs, generation, pane, runs })
     }
 }
@@ -143,9 +157,10 @@ impl Fields<'_> {
         let (bits, pieces) = (u16::from_le_bytes(self.take()?), u16::from_le_bytes(self.take()?));
         let pane = self.u64()?;
         let age = Age { oldest: self.u64()?, newest: self.u64()? };
-        if !(1..=63).contains(&bits) || pieces == 0 || age.oldest > age.newest {
-            let found = format!("{bits} bits, {pieces} pieces, {age:?}");
-            return Err(corrupt(at, "a run", "1 to 63 bits, a piece, logs in order", found));
+        let has_level = (-LEVEL_MAX..=LEVEL_MAX).contains(&level);
+        if !has_level || !(1..=63).contains(&bits) || pieces == 0 || age.oldest > age.newest {
+            let found = format!("level {level}, {bits} bits, {pieces} pieces, {age:?}");
+            return Err(corrupt(at, "a run", "a level, 1 to 63 bits, a piece, logs in order", found));
         }
         Ok(RunState { level, bits: bits.into(), pieces: pieces.into(), pane, age })
     }

@@ -140,6 +140,7 @@ impl Shared {
     /// As [`Shared::make_room`], for a packed run of so many bytes beside.
     fn make_room_for(self: &Arc<Self>, bytes: usize) -> Result<()> {
         let wanted = self.log_bytes_packed() + bytes;
+        // With many writers and many fences the logs alone may be more than that: what is not there cannot be flushed.
         let has_room =
             |board: &Board| board.packed_bytes + wanted <= self.packed_room(board) || board.packed.is_empty();
         if has_room(&self.board()) { Ok(()) } else { self.flush_until(has_room) }

@@ -5,8 +5,8 @@
 //!              └──────────── a lookup asks all of them: one block a run on flash, in one wave of reads ────┘
 //! ```
 //!
-//! * `log`: the newest entries. `board`: what there is and what is merged. `levels`: which merges are due. `shared`: who works on them,
-//!   and how fast writers go meanwhile. `intake`, `query`, `arrivals`: entries in, questions, and both at once; `values`: of a
+//! * `log`: the newest entries. `board`: what there is, and `task`: what is merged. `levels`: which merges are due. `shared`: who works on
+//!   them, and how fast writers go meanwhile. `intake`, `query`, `arrivals`: entries in, questions, and both at once; `values`: of a
 //!   maplet. `whole`: two filters made one, and all fingerprints. `saved`, `format`: commits.
 //!
 //! Invariants:
@@ -41,6 +41,7 @@ mod query;
 mod report;
 mod saved;
 mod shared;
+mod task;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -203,13 +204,15 @@ impl CascadeFilter {
         self.shared.flush_until(|board| board.packed.iter().all(|packed| packed.age.oldest >= logs))
     }
 
-    /// Works until no merge is due: lookups read the fewest runs then that the policy has.
+    /// Works until no merge is due, those tried again that found the disk full: lookups read the fewest runs then that the policy
+    /// has.
     ///
     /// # Errors
     /// As [`CascadeFilter::insert`].
     pub fn settle(&mut self) -> Result<()> {
         self.shared.writable()?;
-        self.shared.settle()
+        let first_task = self.shared.board().next_id;
+        self.shared.settle(first_task)
     }
 
     /// Merges everything to one run (one for each length of fingerprints, and pane): the fewest blocks and reads.
@@ -222,13 +225,21 @@ impl CascadeFilter {
     pub fn compact(&mut self) -> Result<()> {
         self.flush()?;
         self.settle()?;
-        let mut board = self.shared.board();
-        while let Some(inputs) = board.idle_family() {
-            board.begin_merge(self.shared.kind, inputs, self.shared.shares.lanes);
+        loop {
+            let mut board = self.shared.board();
+            let first_task = board.next_id;
+            let mut has_begun = false;
+            while let Some(inputs) = board.idle_family() {
+                board.begin_merge(self.shared.kind, inputs, self.shared.shares.lanes);
+                has_begun = true;
+            }
+            self.shared.wake(&mut board);
+            drop(board);
+            if !has_begun {
+                return Ok(());
+            }
+            self.shared.settle(first_task)?;
         }
-        self.shared.wake(&mut board);
-        drop(board);
-        self.settle()
     }
 }
 

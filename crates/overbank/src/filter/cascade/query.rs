@@ -140,10 +140,13 @@ impl Shared {
             drop(board);
             let runs: Vec<Arc<PackedRun>> = inputs.iter().map(|packed| Arc::clone(&packed.run)).collect();
             let (bits, pane) = (inputs[0].bits, inputs[0].pane);
-            let joined = PackedRun::merge(RunKind { fingerprint_bits: bits, ..self.kind }, &runs)?;
+            let joined = PackedRun::merge(RunKind { fingerprint_bits: bits, ..self.kind }, &runs);
             let mut board = self.board();
+            let joined = joined.inspect_err(|_| board.release_packed(&ids))?;
+            // A pane that was forgotten meanwhile does not come back.
+            let is_there = board.packed.iter().any(|packed| ids.contains(&packed.id));
             board.drop_packed(&ids);
-            if let Some(age) = Age::joined(inputs.iter().map(|packed| packed.age)) {
+            if let Some(age) = Age::joined(inputs.iter().map(|packed| packed.age)).filter(|_| is_there) {
                 board.put_packed(joined, bits, pane, age);
             }
         }

@@ -172,7 +172,9 @@ impl Participant for CascadeFilter {
             board.runs.iter().flat_map(|run| &run.pieces).map(|piece| piece.file_ref()).collect();
         let named: BTreeSet<FileId> = files.iter().map(|file| file.id).collect();
         board.prepared = named;
-        board.is_changed = false;
+        board.is_prepared = true;
+        // Other writers may have begun logs since theirs were packed.
+        board.is_changed = board.has_entries_in_memory();
         let state = State {
             options: self.shared.options,
             logs: board.logs,
@@ -191,6 +193,7 @@ impl Participant for CascadeFilter {
     fn committed(&mut self, _: CommitId) {
         let mut board = self.shared.board();
         board.committed = board.prepared.clone();
+        board.is_prepared = false;
         // They are the store's to remove now, with the next commit.
         board.replaced.clear();
     }
@@ -200,7 +203,7 @@ impl Shared {
     /// Gives the files up that only a commit which failed would have named, and that were replaced since.
     fn forget_prepared(&self) -> Vec<FileId> {
         let mut board = self.board();
-        if board.prepared != board.committed {
+        if std::mem::take(&mut board.is_prepared) {
             board.prepared = board.committed.clone();
             board.is_changed = true;
         }

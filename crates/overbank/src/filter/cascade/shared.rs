@@ -9,9 +9,10 @@
 //! So a long merge never holds up an insert for longer than a step, and is done before the next one of its kind is due, whatever the
 //! speed of the device: the paper's deamortization. Without background threads the writers do all of it, in a fixed order.
 
-use super::board::{Board, Era, Lane};
+use super::board::{Board, Era, Stall};
 use super::log::Log;
 use super::options::{CascadeOptions, Policy};
+use super::task::Lane;
 use crate::filter::run::{Merge, MergeOptions, PackedRun, Run, RunKind, Source};
 use crate::store::{FileId, Files, Spawner};
 use crate::{Error, Result};
@@ -124,7 +125,8 @@ impl Shared {
     /// Begins what is due, and sees to it that somebody works on it.
     pub(super) fn schedule(self: &Arc<Self>, board: &mut Board) {
         // Room is left for what comes while a flush is under way.
-        if board.packed_bytes > self.packed_room(board) / FLUSH.1 * FLUSH.0 && board.stall.is_none() {
+        let is_full = board.stall.as_ref().is_some_and(|stall| stall.is_flush);
+        if board.packed_bytes > self.packed_room(board) / FLUSH.1 * FLUSH.0 && !is_full {
             board.begin_flush(self.kind, self.shares.lanes);
         }
         board.begin_merges(self.kind, self.options.policy, self.shares.flush_keys, self.shares.lanes);
@@ -135,7 +137,8 @@ impl Shared {
     pub(super) fn wake(self: &Arc<Self>, board: &mut Board) {
         self.has_work.store(!board.tasks.is_empty(), Ordering::Release);
         self.changed.notify_all();
-        while board.drivers < self.spawner.threads() && board.drivers < board.lanes_to_take(MERGES_MAX) {
+        while board.drivers < self.spawner.threads() && board.drivers < board.lanes_to_take(MERGES_MAX, true)
+        {
             board.drivers += 1;
             let shared = Arc::clone(self);
             self.spawner.spawn(move || shared.drive());
@@ -144,10 +147,9 @@ impl Shared {
 
     /// Goes on with one step, and then gives others of the store their turn.
     fn drive(self: Arc<Self>) -> Result<()> {
-        let did = self.step(true);
-        let mut board = self.board();
-        board.drivers -= 1;
-        self.wake(&mut board);
+        let driver = Driver(self);
+        let did = driver.0.step(true);
+        drop(driver);
         match did {
             // The disk may have room again later, and the writers hear of it.
             Ok(_) | Err(Error::Full { .. }) => Ok(()),
@@ -157,39 +159,47 @@ impl Shared {
 
     /// Works on a lane for a step; false if there is none to take. Ending a lane syncs a file, which `may_end` allows.
     pub(super) fn step(self: &Arc<Self>, may_end: bool) -> Result<bool> {
-        let may_end = may_end || self.spawner.threads() == 0;
         let mut board = self.board();
-        let Some((id, at, lane)) = board.take_lane(MERGES_MAX, may_end) else { return Ok(false) };
+        let Some((id, at, lane)) = board.take_lane(MERGES_MAX, self.may_end(may_end)) else {
+            return Ok(false);
+        };
         let Some(sources) = sources(&board, id) else { return Ok(false) };
         drop(board);
+        let taken = Taken { shared: self, task: id };
         let worked = self.work(lane, &sources);
+        std::mem::forget(taken);
         let mut board = self.board();
         match worked {
             Ok((lane, keys)) => {
                 self.credit(keys);
-                let task = board.task(id);
-                let is_done = task.is_some_and(|task| {
-                    task.lanes[at] = lane;
-                    task.lanes.iter().all(|lane| matches!(lane, Lane::Done(_)))
-                });
-                let dead = if is_done { self.publish(&mut board, id) } else { Vec::new() };
+                let (dead, left) = match board.put_lane(id, at, lane) {
+                    Ok(true) => (self.publish(&mut board, id), None),
+                    Ok(false) => (Vec::new(), None),
+                    Err(lane) => (lane.file().into_iter().collect(), Some(lane)),
+                };
                 self.wake(&mut board);
                 drop(board);
+                if left.is_some() {
+                    drop(left);
+                    self.board().strays -= 1;
+                }
                 self.discard(dead)?;
                 Ok(true)
             }
             Err(error) => {
-                let dead = board.give_up(id);
-                if let Error::Full { path, needed_bytes } = &error {
-                    board.note_stall(path.clone(), *needed_bytes);
-                }
+                let dead = board.fail(id, sources.is_flush, &error);
                 self.wake(&mut board);
                 drop(board);
-                // The store removes what is left when it is next opened.
-                let _ = self.discard(dead);
+                // At once: their space may be what is missing. What cannot be removed, the store removes when it is next opened.
+                dead.into_iter().for_each(|file| drop(self.files.discard(file)));
                 Err(error)
             }
         }
+    }
+
+    /// Whether a lane may be ended by whom `may_end` says: by anybody where there is no background.
+    fn may_end(&self, may_end: bool) -> bool {
+        may_end || self.spawner.threads() == 0
     }
 
     /// Removes files that nothing names, in the background: that takes as long as they are.
@@ -228,7 +238,8 @@ impl Shared {
                     self.files.discard(info.file.id)?;
                     return Ok((Lane::Done(None), 0));
                 }
-                let run = Run::open(&self.files, &info.file, sources.kind)?;
+                let run = Run::open(&self.files, &info.file, sources.kind);
+                let run = run.inspect_err(|_| drop(self.files.discard(info.file.id)))?;
                 return Ok((Lane::Done(Some(Arc::new(run))), 0));
             }
             done => return Ok((done, 0)),
@@ -258,7 +269,7 @@ impl Shared {
         while self.balance.load(Ordering::Relaxed) < 0 {
             match self.step(false) {
                 Ok(true) => {}
-                Ok(false) => self.wait_for_work(|| self.balance.load(Ordering::Relaxed) >= 0),
+                Ok(false) => self.wait_for_work(false, || self.balance.load(Ordering::Relaxed) >= 0),
                 // The writers hear of a full disk when they need its room.
                 Err(Error::Full { .. }) => {}
                 Err(error) => return Err(error),
@@ -281,49 +292,64 @@ impl Shared {
     }
 
     /// Waits until a lane comes back or `is_enough`. Lanes that only a background job may end do come back.
-    fn wait_for_work(&self, is_enough: impl Fn() -> bool) {
+    fn wait_for_work(&self, may_end: bool, is_enough: impl Fn() -> bool) {
         let board = self.board();
-        if board.tasks.is_empty() || is_enough() {
+        // Under the lock that whoever brings a lane back takes: one that came back since was told of already, and perhaps the last.
+        let has_lane = board.lanes_to_take(MERGES_MAX, self.may_end(may_end)) > 0;
+        if board.tasks.is_empty() || has_lane || is_enough() {
             return;
         }
         drop(self.changed.wait(board).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Waits, and works, until nothing more is due.
-    pub(super) fn settle(self: &Arc<Self>) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Full` from `first_task` on, for those before may tell of the disk as it was then: what was to be merged is as it was.
+    pub(super) fn settle(self: &Arc<Self>, first_task: u64) -> Result<()> {
+        let mut board = self.board();
         loop {
-            let mut board = self.board();
+            if let Some(stall) = board.stall.as_ref().filter(|stall| stall.task >= first_task) {
+                return Err(stall.error());
+            }
+            board.retry();
             self.schedule(&mut board);
             if board.tasks.is_empty() {
+                // Nothing waits for room any more.
+                board.stall = None;
                 return Ok(());
             }
             drop(board);
             self.step_or_wait()?;
+            board = self.board();
         }
     }
 
-    /// Works for a step, or waits for one.
+    /// Works for a step, or waits for one. Of a full disk the board tells.
     fn step_or_wait(self: &Arc<Self>) -> Result<()> {
-        if !self.step(true)? {
-            self.wait_for_work(|| false);
+        match self.step(true) {
+            Ok(true) | Err(Error::Full { .. }) => {}
+            Ok(false) => self.wait_for_work(true, || false),
+            Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Flushes until the packed runs leave `room` bytes of their share.
+    /// Flushes until it `is_enough`.
     ///
     /// # Errors
     /// `Full`: what is in RAM stays there.
     pub(super) fn flush_until(self: &Arc<Self>, is_enough: impl Fn(&Board) -> bool) -> Result<()> {
-        let stalls = self.board().stall.as_ref().map_or(0, |stall| stall.number);
+        // As in `settle`.
+        let first_task = self.board().next_id;
         loop {
             let mut board = self.board();
             if is_enough(&board) {
                 return Ok(());
             }
-            if let Some(stall) = board.stall.as_ref().filter(|stall| stall.number > stalls) {
-                let (path, needed_bytes) = (stall.path.clone(), stall.needed_bytes);
-                return Err(Error::Full { path, needed_bytes });
+            let is_new = |stall: &&Stall| stall.is_flush && stall.task >= first_task;
+            if let Some(stall) = board.stall.as_ref().filter(is_new) {
+                return Err(stall.error());
             }
             board.begin_flush(self.kind, self.shares.lanes);
             self.wake(&mut board);
@@ -340,8 +366,35 @@ impl Shared {
     }
 }
 
+/// A background job, until it is over however it ends.
+struct Driver(Arc<Shared>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let mut board = self.0.board();
+        board.drivers -= 1;
+        self.0.wake(&mut board);
+    }
+}
+
+/// A lane that a thread has. Dropped, by a panic, it gives the task up: nobody is to wait for a lane that does not come back.
+struct Taken<'a> {
+    shared: &'a Arc<Shared>,
+    task: u64,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut board = self.shared.board();
+        board.give_up(self.task);
+        board.strays -= 1;
+        self.shared.wake(&mut board);
+    }
+}
+
 /// What a lane merges.
 struct Sources {
+    is_flush: bool,
     runs: Vec<Arc<Run>>,
     packed: Vec<Arc<PackedRun>>,
     kind: RunKind,
@@ -353,6 +406,7 @@ fn sources(board: &Board, task: u64) -> Option<Sources> {
     let runs = board.runs.iter().filter(|run| task.runs.contains(&run.id));
     let packed = board.packed.iter().filter(|packed| task.packed.contains(&packed.id));
     Some(Sources {
+        is_flush: task.is_flush,
         runs: runs.flat_map(|run| run.pieces.iter().cloned()).collect(),
         packed: packed.map(|packed| Arc::clone(&packed.run)).collect(),
         kind: task.kind,

@@ -9,7 +9,6 @@ mod damage;
 mod heavy;
 mod io_cost;
 mod panes;
-mod planted;
 mod whole;
 mod writers;
 

@@ -1,9 +1,13 @@
 //! The law: for any batches, flushes, merges, commits and reopenings, the answers are those of a multiset of fingerprints.
 
 mod bounds;
+mod crash;
+mod damage;
+mod full_disk;
 mod growth;
 mod law;
 mod maplet;
+mod stops;
 mod threads;
 
 use super::{CascadeFilter, CascadeOptions, Policy};

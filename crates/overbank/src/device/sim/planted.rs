@@ -1,16 +1,32 @@
-//! A planted fault: a device that forgets to sync data files. The crash test must see it.
+//! A planted fault: a device that does something else instead of syncing data files. Crash tests must see it.
 
+use super::SimDevice;
 use crate::Result;
-use crate::device::sim::SimDevice;
 use crate::device::{Access, Device, DeviceFile, LockGuard, ReadRequest};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-#[derive(Debug)]
-pub(super) struct WithoutDataSync(pub(super) SimDevice);
+/// What happens instead of the sync of a data file.
+#[derive(Clone)]
+pub(crate) struct Instead(Arc<dyn Fn() + Send + Sync>);
+
+impl Instead {
+    pub(crate) fn new(act: impl Fn() + Send + Sync + 'static) -> Self {
+        Instead(Arc::new(act))
+    }
+}
+
+impl std::fmt::Debug for Instead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Instead")
+    }
+}
 
 #[derive(Debug)]
-struct Unsynced(Arc<dyn DeviceFile>);
+pub(crate) struct WithoutDataSync(pub(crate) SimDevice, pub(crate) Instead);
+
+#[derive(Debug)]
+struct Unsynced(Arc<dyn DeviceFile>, Instead);
 
 impl Device for WithoutDataSync {
     fn describe(&self) -> String {
@@ -26,11 +42,11 @@ impl Device for WithoutDataSync {
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn DeviceFile>> {
-        Ok(Arc::new(Unsynced(self.0.create(name)?)))
+        Ok(Arc::new(Unsynced(self.0.create(name)?, self.1.clone())))
     }
 
     fn open(&self, name: &str, access: Access) -> Result<Arc<dyn DeviceFile>> {
-        Ok(Arc::new(Unsynced(self.0.open(name, access)?)))
+        Ok(Arc::new(Unsynced(self.0.open(name, access)?, self.1.clone())))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -89,7 +105,11 @@ impl DeviceFile for Unsynced {
     }
 
     fn sync(&self) -> Result<()> {
-        if self.name().ends_with(".seg") { Ok(()) } else { self.0.sync() }
+        if !self.name().ends_with(".seg") {
+            return self.0.sync();
+        }
+        (self.1.0)();
+        Ok(())
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

@@ -1,0 +1,228 @@
+//! Power cuts at every operation of a workload, and devices that fail: the reopened filter is that of the last commit, or of the one
+//! in flight, with no file left that it does not need; a filter that goes on after a full disk is that of all keys it took.
+
+use super::*;
+use crate::Error;
+use crate::device::Device;
+use crate::device::sim::explore::{self, Found, History, Subject};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Keys that come again and again; beside them, of some workloads, there are many that make merges of several steps.
+const HOT: u64 = 60;
+const MANY: std::ops::Range<u64> = 1_000..61_000;
+
+#[derive(Default)]
+struct Filter {
+    commits: u64,
+    /// Whether no file may be left at the end.
+    is_tidy: bool,
+    /// Commits while a merge was half done.
+    half_done: AtomicU64,
+}
+
+/// What is in, by pane, the newest last; one pane where nothing is forgotten.
+struct Counts {
+    panes: Vec<BTreeMap<u64, u64>>,
+    panes_max: usize,
+}
+
+impl Counts {
+    fn count(&self, key: u64) -> u64 {
+        self.panes.iter().filter_map(|pane| pane.get(&key)).sum()
+    }
+
+    fn insert(&mut self, key: u64) {
+        let newest = self.panes.last_mut().unwrap();
+        *newest.entry(key).or_default() += 1;
+    }
+
+    fn insert_if_absent(&mut self, key: u64) -> bool {
+        let is_new = self.count(key) == 0;
+        if is_new {
+            self.insert(key);
+        }
+        is_new
+    }
+
+    fn remove_if_present(&mut self, key: u64) -> bool {
+        let is_there = self.count(key) > 0;
+        if is_there {
+            *self.panes.last_mut().unwrap().get_mut(&key).unwrap() -= 1;
+        }
+        is_there
+    }
+
+    fn advance(&mut self) {
+        self.panes.push(BTreeMap::new());
+        let old = self.panes.len().saturating_sub(self.panes_max);
+        self.panes.drain(..old);
+    }
+
+    fn answers(&self) -> Vec<u64> {
+        probes().map(|key| self.count(key)).collect()
+    }
+}
+
+/// Fingerprints of 61 bits, which no two of the keys share. Every third workload is a window, every fourth has many keys.
+fn options(workload: u64) -> CascadeOptions {
+    let policy = match workload % 2 {
+        0 => Policy::Tiered { fan_out: 2 },
+        _ => Policy::LazyLevelled { fan_out: 3 },
+    };
+    let panes = if workload % 3 == 2 { 2 } else { 0 };
+    CascadeOptions { policy, panes, keys: 1 << 30, false_positive_rate: 1e-9, ..small() }
+}
+
+fn probes() -> impl Iterator<Item = u64> {
+    (0..HOT).chain(MANY.step_by(3_001))
+}
+
+impl Filter {
+    fn act(
+        &self,
+        store: &Store,
+        filter: &mut CascadeFilter,
+        counts: &mut Counts,
+        random: &mut Random,
+        history: &mut History<'_, Vec<u64>>,
+        has_many: bool,
+    ) -> crate::Result<()> {
+        let hot: Vec<u64> = (0..1 + random.below(40)).map(|_| random.below(HOT)).collect();
+        let hashes = keys(store, hot.iter().copied());
+        let is_window = counts.panes_max > 1;
+        match random.below(10) {
+            3 | 4 => {
+                let mask = filter.insert_if_absent(&hashes)?;
+                let expected: Vec<bool> = hot.iter().map(|&key| counts.insert_if_absent(key)).collect();
+                assert_eq!(mask, expected);
+            }
+            5 if is_window => {
+                filter.advance()?;
+                counts.advance();
+            }
+            5 | 6 if !is_window => {
+                let mask = filter.remove_if_present(&hashes)?;
+                let expected: Vec<bool> = hot.iter().map(|&key| counts.remove_if_present(key)).collect();
+                assert_eq!(mask, expected);
+            }
+            7 | 8 => drop(history.survive(filter.flush())?),
+            9 if random.below(3) == 0 => drop(history.survive(filter.compact())?),
+            9 => drop(history.survive(filter.settle())?),
+            0 | 1 => drop(history.survive(filter.shared.step(true).map(drop))?),
+            2 if has_many => {
+                let some = MANY.start + random.below(10_000)..MANY.end - random.below(10_000);
+                filter.insert(&keys(store, some.clone()))?;
+                some.for_each(|key| counts.insert(key));
+            }
+            _ => {
+                filter.insert(&hashes)?;
+                hot.iter().for_each(|&key| counts.insert(key));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Subject for Filter {
+    type Answers = Vec<u64>;
+
+    fn work(
+        &self,
+        device: Arc<dyn Device>,
+        workload: u64,
+        history: &mut History<'_, Vec<u64>>,
+    ) -> crate::Result<()> {
+        let store = Store::create_on(device.clone(), store_options(0))?;
+        history.created();
+        let options = options(workload);
+        let filter = store.cascade("f", options)?;
+        let mut counts = Counts { panes: vec![BTreeMap::new()], panes_max: options.panes.max(1) as usize };
+        let mut random = Random(workload);
+        for number in 0..self.commits {
+            for _ in 0..random.below(8) {
+                let mut filter = held(&filter);
+                self.act(&store, &mut filter, &mut counts, &mut random, history, workload % 4 == 3)?;
+            }
+            // Whatever failed before, the filter has what it took.
+            let expected = counts.answers();
+            assert_eq!(held(&filter).count_many(&keys(&store, probes()))?, expected);
+            history.commit(expected, || store.commit(&number.to_le_bytes()).map(drop))?;
+            let is_half_done = held(&filter).shared.board().tasks.iter().any(|task| task.has_begun());
+            self.half_done.fetch_add(u64::from(is_half_done), Ordering::Relaxed);
+        }
+        if self.is_tidy {
+            held(&filter).settle()?;
+            history.commit(counts.answers(), || store.commit(b"end").map(drop))?;
+            no_file_is_left(&store, &*device).unwrap();
+        }
+        Ok(())
+    }
+
+    fn open(&self, image: &SimDevice) -> Result<Found<Vec<u64>>, String> {
+        let store = match Store::open_on(Arc::new(image.clone()), store_options(0)) {
+            Err(Error::NotAStore { .. }) => return Ok(Found::NoStore),
+            store => store.map_err(|error| format!("cannot open the store: {error}"))?,
+        };
+        no_file_is_left(&store, image)?;
+        if store.record("f").is_none() {
+            return Ok(Found::Empty);
+        }
+        let filter = CascadeFilter::open(&store, "f").map_err(|e| format!("cannot open the filter: {e}"))?;
+        let counts = held(&filter).count_many(&keys(&store, probes()));
+        Ok(Found::Answers(counts.map_err(|error| format!("cannot ask it: {error}"))?))
+    }
+
+    fn go_on(&self, image: &SimDevice) -> Result<Vec<u64>, String> {
+        let store = Store::open_on(Arc::new(image.clone()), store_options(0)).map_err(|e| e.to_string())?;
+        let filter = CascadeFilter::open(&store, "f").map_err(|e| e.to_string())?;
+        let probes = keys(&store, probes());
+        let work = || {
+            let mut filter = held(&filter);
+            let mut expected = filter.count_many(&probes)?;
+            for _ in 0..2 {
+                filter.insert(&probes)?;
+                filter.flush()?;
+                expected.iter_mut().for_each(|count| *count += 1);
+            }
+            filter.compact()?;
+            crate::Result::Ok(expected)
+        };
+        let expected = work().map_err(|error| format!("after recovery: {error}"))?;
+        store.commit(b"after").map_err(|error| format!("a commit after recovery: {error}"))?;
+        no_file_is_left(&store, image)?;
+        Ok(expected)
+    }
+}
+
+/// Whether the data files are those of the last commit.
+fn no_file_is_left(store: &Store, device: &dyn Device) -> Result<(), String> {
+    let files = store.record("f").map(|entry| entry.record.files).unwrap_or_default();
+    let named: BTreeSet<String> = (files.iter())
+        .map(|file| store.files().path(file.id).file_name().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    let names = device.list().map_err(|error| error.to_string())?;
+    let there: BTreeSet<String> = names.into_iter().filter(|name| name.ends_with(".seg")).collect();
+    if named == there { Ok(()) } else { Err(format!("{there:?} are there, {named:?} are needed")) }
+}
+
+#[test]
+fn a_crash_anywhere_leaves_the_last_commit_or_the_one_in_flight() {
+    let filter = Filter { commits: 12, is_tidy: true, ..Filter::default() };
+    let states = explore::crash_everywhere(&filter, 0..8, 3);
+    let half_done = filter.half_done.into_inner();
+    println!("{half_done} commits with half a merge");
+    assert!(states >= 10_000, "only {states} crash states");
+    assert!(half_done >= 5, "only {half_done} commits with half a merge");
+}
+
+#[test]
+fn the_exploration_sees_a_missing_sync() {
+    assert!(explore::sees_a_missing_sync(&Filter { commits: 12, ..Filter::default() }, 0..6));
+}
+
+#[test]
+fn a_failing_device_leaves_a_commit_and_a_full_one_leaves_every_answer() {
+    // One with many keys, a window, and one of the other policy.
+    explore::fail_everywhere(&Filter { commits: 5, ..Filter::default() }, [3, 5, 0].into_iter());
+}

@@ -1,0 +1,123 @@
+//! The byte census: one bit of every third byte of every file of a filter; states that no commit wrote; the bytes of this version.
+
+use super::super::format::State;
+use super::*;
+use crate::Error;
+use crate::device::{Access, Device};
+
+/// A filter of some runs, with counts and tombstones, and its counts of 60 keys.
+fn committed() -> (Arc<SimDevice>, Vec<u64>) {
+    let (device, store) = simulated(0);
+    let options = CascadeOptions { policy: Policy::Tiered { fan_out: 4 }, ..small() };
+    let filter = store.cascade("f", options).unwrap();
+    for turn in 0..6 {
+        held(&filter).insert(&keys(&store, 0..60)).unwrap();
+        held(&filter).insert(&keys(&store, turn * 700..(turn + 1) * 700)).unwrap();
+        held(&filter).remove(&keys(&store, 40..40 + 2 * turn)).unwrap();
+        held(&filter).flush().unwrap();
+    }
+    held(&filter).settle().unwrap();
+    store.commit(b"x").unwrap();
+    let counts = held(&filter).count_many(&keys(&store, 0..60)).unwrap();
+    (device, counts)
+}
+
+#[test]
+fn a_flipped_bit_is_corrupt_or_harmless_but_never_a_wrong_answer() {
+    let (device, expected) = committed();
+    let (mut bytes, mut corrupt) = (0, 0);
+    for name in device.list().unwrap().into_iter().filter(|name| name.ends_with(".seg")) {
+        let len_bytes = device.fork().open(&name, Access::Read).unwrap().len_bytes().unwrap();
+        for byte in (0..len_bytes).step_by(3) {
+            let image = device.fork();
+            assert!(image.flip_bit(&name, byte * 8 + byte % 8));
+            bytes += 1;
+            let ask = || {
+                let store = Store::open_read_only_on(Arc::new(image.clone()), store_options(0))?;
+                let filter = CascadeFilter::open(&store, "f")?;
+                let counts = held(&filter).count_many(&keys(&store, 0..60))?;
+                assert!(!store.verify()?.is_whole(), "byte {byte} of {name} is not verified");
+                crate::Result::Ok(counts)
+            };
+            match ask() {
+                Ok(counts) => assert_eq!(counts, expected, "byte {byte} of {name}: a wrong answer"),
+                Err(Error::Corrupt { .. }) => corrupt += 1,
+                Err(error) => panic!("byte {byte} of {name}: {error}"),
+            }
+        }
+    }
+    println!("{bytes} bytes flipped, {corrupt} corrupt");
+    assert!(corrupt > 0 && corrupt <= bytes);
+}
+
+#[test]
+fn a_merge_of_a_damaged_run_is_corrupt_and_loses_nothing() {
+    let (device, _) = committed();
+    let store = Store::open_on(device.clone(), store_options(0)).unwrap();
+    let filter = CascadeFilter::open(&store, "f").unwrap();
+    let name = device.list().unwrap().into_iter().find(|name| name.ends_with(".seg")).unwrap();
+    assert!(device.flip_bit(&name, 999));
+    let (files, runs) = (device.list().unwrap(), held(&filter).report().runs);
+    for _ in 0..2 {
+        assert!(matches!(held(&filter).compact(), Err(Error::Corrupt { .. })));
+    }
+    assert_eq!((device.list().unwrap(), held(&filter).report().runs), (files, runs));
+}
+
+#[test]
+fn state_that_no_commit_wrote_is_corrupt_and_nothing_else() {
+    let (device, _) = committed();
+    let store = Store::open_on(device, store_options(0)).unwrap();
+    let bytes = store.record("f").unwrap().record.state;
+    assert!(State::decode(&bytes).is_ok_and(|state| state.encode() == bytes && !state.runs.is_empty()));
+    for len in 0..bytes.len() {
+        assert!(matches!(State::decode(&bytes[..len]), Err(Error::Corrupt { .. })), "{len} bytes");
+    }
+    for (at, value) in (0..bytes.len()).flat_map(|at| [(at, 0u8), (at, 1), (at, 0x7f), (at, 0xff)]) {
+        let mut forged = bytes.clone();
+        forged[at] = value;
+        match State::decode(&forged) {
+            Ok(state) => assert_eq!(state.encode(), forged, "byte {at} = {value}"),
+            Err(Error::Corrupt { .. } | Error::UnsupportedVersion { .. }) => {}
+            Err(error) => panic!("byte {at} = {value}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn the_store_tells_of_a_filter_and_verifies_it() {
+    let (device, _) = committed();
+    for read_only in [false, true] {
+        let open = if read_only { Store::open_read_only_on } else { Store::open_on };
+        let store = open(device.clone(), store_options(0)).unwrap();
+        let [info] = &store.summaries()[..] else { panic!("one summary") };
+        let files = store.record("f").unwrap().record.files;
+        let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+        assert_eq!((info.name.as_str(), info.structure.id, info.files), ("f", 19, files.len()));
+        assert_eq!(info.bytes, bytes + store.record("f").unwrap().record.state.len() as u64);
+        let report = store.verify().unwrap();
+        assert!(report.is_whole() && report.unchecked_blocks == 0, "{report:?}");
+        assert!(report.blocks >= bytes / 4096, "{report:?}");
+        let options = CascadeFilter::stored_options(&store, "f").unwrap();
+        assert_eq!(options, CascadeOptions { policy: Policy::Tiered { fan_out: 4 }, ..small() });
+    }
+}
+
+#[test]
+fn the_bytes_are_those_of_format_version_1() {
+    let (device, _) = committed();
+    let store = Store::open_on(device, store_options(0)).unwrap();
+    let entry = store.record("f").unwrap();
+    let mut digest = xxhash_rust::xxh3::Xxh3::new();
+    digest.update(&entry.record.state);
+    for file in &entry.record.files {
+        let mut bytes = vec![0; file.bytes as usize];
+        store.files().open(file).unwrap().read(0, &mut bytes).unwrap();
+        digest.update(&bytes);
+    }
+    let found = (entry.record.files.len(), digest.digest());
+    assert_eq!(found, GOLDEN, "{found:#018x?}: other bytes need another version");
+}
+
+/// The number of runs, and XXH3 of the state and of their bytes.
+const GOLDEN: (usize, u64) = (3, 0x7bc4_c5fd_8a36_c47a);

@@ -1,0 +1,72 @@
+//! A cascade filter's files with bytes changed: it answers as it did, or with an error; with seals mended it may answer anything, but
+//! nothing panics and nothing is asked of memory that the file does not back.
+
+use crate::image::{Image, options};
+use crate::{Target, Verdict};
+use overbank::device::memory::MemoryDevice;
+use overbank::filter::cascade::{CascadeFilter, CascadeOptions, Policy};
+use overbank::store::Store;
+use overbank::{KeyHash, Result};
+use std::sync::{Arc, LazyLock, PoisonError};
+
+/// The target. Input: whether seals are mended (odd), then the changes of [`Image::changed`].
+pub const TARGET: Target = Target { name: "cascade_image", seeds, run };
+
+const KEYS: u64 = 200;
+
+/// The files, and the counts at each commit: damage to both copies of the last one's record shows the one before.
+static IMAGE: LazyLock<(Image, Vec<Vec<u64>>)> = LazyLock::new(|| {
+    let mut counts = Vec::new();
+    let image = Image::new(|store| {
+        let policy = Policy::Tiered { fan_out: 4 };
+        let shape = CascadeOptions { memory_bytes: 16 << 20, keys: 1 << 40, policy, ..Default::default() };
+        let filter = store.cascade("f", shape).expect("the options are in range");
+        let keys = keys(store);
+        for turn in 0..3 {
+            let mut filter = filter.lock().unwrap_or_else(PoisonError::into_inner);
+            filter.insert(&keys).expect("RAM takes it");
+            filter.remove(&keys[..turn * 10]).expect("RAM takes it");
+            counts.push(filter.count_many(&keys).expect("RAM reads"));
+            drop(filter);
+            store.commit(&[turn as u8]).expect("RAM takes a commit");
+        }
+    });
+    (image, counts)
+});
+
+fn keys(store: &Store) -> Vec<KeyHash> {
+    let hasher = store.hasher();
+    (0..KEYS).map(|number| hasher.hash_u64(number)).collect()
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    vec![vec![0], vec![1], vec![0, 0, 0, 0, 0], vec![1, 2, 0, 0, 0]]
+}
+
+fn run(data: &[u8]) -> Verdict {
+    let Some((&mode, changes)) = data.split_first() else { return Verdict::Refused };
+    let is_mended = mode % 2 == 1;
+    match ask(IMAGE.0.changed(changes, is_mended)) {
+        Err(_) => Verdict::Refused,
+        Ok(counts) => {
+            assert!(is_mended || IMAGE.1.contains(&counts), "damage changed an answer");
+            Verdict::Accepted
+        }
+    }
+}
+
+/// Opens the filter and asks, adds, merges and commits.
+fn ask(device: Arc<MemoryDevice>) -> Result<Vec<u64>> {
+    let store = Store::open_on(device, options())?;
+    let filter = CascadeFilter::open(&store, "f")?;
+    let keys = keys(&store);
+    let mut held = filter.lock().unwrap_or_else(PoisonError::into_inner);
+    let counts = held.count_many(&keys)?;
+    held.insert_if_absent(&keys)?;
+    held.insert(&keys)?;
+    held.compact()?;
+    held.report();
+    drop(held);
+    store.commit(b"more")?;
+    Ok(counts)
+}
