@@ -3,9 +3,14 @@
 use super::options::{CascadeOptions, Policy};
 use super::saved::shares;
 use crate::Result;
+use crate::error::invalid;
 
 /// Bits of a fingerprint that a run takes beside `lg(2^p / n)`: the code, headers, seals and fences; see `filter/run`.
 const OVERHEAD_BITS: f64 = 2.1;
+/// Nanoseconds of a byte that a merge writes: unpacking, merging and packing a key of two bytes, and the device's share.
+const WRITTEN_BYTE_NS: f64 = 5.0;
+/// Nanoseconds of a random read among many: a flash device does 100,000 a second.
+const READ_NS: f64 = 10_000.0;
 
 /// RAM, flash and I/O of a filter, from [`CascadeOptions::plan`].
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -77,5 +82,40 @@ impl CascadeOptions {
             flash_peak_bytes: 2 * flash_bytes,
             memory_keys,
         })
+    }
+
+    /// These options with the policy that costs the least time for `keys` keys, where `lookups_a_key` keys that are not there are
+    /// looked up for each key inserted, in batches that keep a flash device busy: tiered with a wide fan-out for inserts alone,
+    /// lazy-levelled or a fan-out of few for many lookups.
+    ///
+    /// ```
+    /// use overbank::filter::cascade::{CascadeOptions, Policy};
+    /// let options = CascadeOptions::default();
+    /// let written = options.for_lookups(1 << 33, 0.0, 1)?;
+    /// let asked = options.for_lookups(1 << 33, 1.0, 1)?;
+    /// assert!(matches!(written.policy, Policy::Tiered { fan_out } if fan_out >= 8));
+    /// assert!(asked.plan(1 << 33, 1)?.reads_a_lookup < written.plan(1 << 33, 1)?.reads_a_lookup);
+    /// # Ok::<(), overbank::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidOption`, also for a number of lookups that is no number from 0 on.
+    pub fn for_lookups(self, keys: u64, lookups_a_key: f64, threads: usize) -> Result<Self> {
+        if !(lookups_a_key >= 0.0 && lookups_a_key.is_finite()) {
+            return invalid("lookups_a_key", lookups_a_key, "give a number from 0 on");
+        }
+        let mut best: Option<(f64, Self)> = None;
+        for fan_out in [16, 12, 8, 6, 4, 3, 2] {
+            for policy in [Policy::Tiered { fan_out }, Policy::LazyLevelled { fan_out }] {
+                let options = CascadeOptions { policy, ..self };
+                let plan = options.plan(keys, threads)?;
+                let cost =
+                    plan.writes_a_key * WRITTEN_BYTE_NS + lookups_a_key * plan.reads_a_lookup * READ_NS;
+                if best.is_none_or(|(least, _)| cost < least) {
+                    best = Some((cost, options));
+                }
+            }
+        }
+        Ok(best.map_or(self, |(_, options)| options))
     }
 }
