@@ -89,7 +89,7 @@ impl CascadeFilter {
     ///
     /// # Errors
     /// `Full`: nothing of the last 4096 keys was taken, what came before them is in the filter, and nothing is lost. `ReadOnly`;
-    /// `Corrupt`, `Io` or `Poisoned` from a merge.
+    /// `Corrupt`, `Io` or `Poisoned` from a merge, with any part of the keys taken.
     pub fn insert(&mut self, hashes: &[KeyHash]) -> Result<()> {
         self.shared.add(0, hashes.iter().map(|hash| (hash.high(), 0)), false)
     }

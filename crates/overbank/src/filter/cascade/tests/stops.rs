@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Error;
+use crate::device::Device;
 use crate::device::sim::planted::{Instead, WithoutDataSync};
 use crate::device::sim::{Fault, FaultKind};
 use std::sync::OnceLock;
@@ -52,6 +53,41 @@ fn a_failing_disk_and_a_store_that_closes_stop_writers_with_an_error() {
             assert!(matches!(error, Error::Io { .. } | Error::Poisoned { .. }), "{error}");
         });
     }
+}
+
+#[test]
+fn a_read_that_fails_ends_its_merge_and_nothing_else() {
+    let (device, store) = simulated(0);
+    let options = CascadeOptions { policy: Policy::Tiered { fan_out: 16 }, ..small() };
+    let filter = store.cascade("f", options).unwrap();
+    let probes = keys(&store, 0..60);
+    let (mut failed, mut number) = (0, 0);
+    loop {
+        for _ in 0..2 {
+            held(&filter).insert(&probes).unwrap();
+            held(&filter).flush().unwrap();
+        }
+        let expected = held(&filter).count_many(&probes).unwrap();
+        let runs = held(&filter).report().runs;
+        let (files, operation) = (device.list().unwrap(), device.reads() + number);
+        device.inject(Fault { operation, on_reads: true, kind: FaultKind::Eio, sticky: false });
+        let compacted = held(&filter).compact();
+        device.heal();
+        let is_over = compacted.is_ok();
+        if let Err(error) = compacted {
+            assert!(matches!(error, Error::Io { .. }), "{error}");
+            assert_eq!((held(&filter).report().runs, device.list().unwrap()), (runs, files));
+            held(&filter).compact().unwrap();
+            (failed, number) = (failed + 1, number + 1);
+        }
+        assert_eq!(held(&filter).count_many(&probes).unwrap(), expected);
+        assert_eq!(held(&filter).report().runs.len(), 1);
+        store.commit(b"").unwrap();
+        if is_over {
+            break;
+        }
+    }
+    assert!(failed >= 4, "{failed} reads failed");
 }
 
 #[test]
