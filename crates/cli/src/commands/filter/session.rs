@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!   --memory ┬─ 1/4    chunks on their way      text, hashes and row lists, for all threads together
-//!            ├─ 7/16   the filter               its buffer, packed runs, fences, merges; 16 MiB at least
-//!            ├─ 1/4    keys that wait           to be asked for together; 8 MiB at least
-//!            └─ 1/16   rows that wait           before they go to a file, and all else
+//!            ├─ 5/16   the filter               its buffer, packed runs, fences, merges; 16 MiB at least
+//!            ├─ 7/32   keys that wait           to be asked for together; 8 MiB at least
+//!            ├─ 1/32   rows that wait           before they go to a file
+//!            └─ the rest                        program, stacks, and what the allocator cannot give back
 //! ```
 
 use super::NAME;
@@ -163,12 +164,12 @@ pub(crate) fn check_memory(memory_bytes: u64) -> Result<(), Failure> {
 
 /// The share of the filter.
 pub(crate) fn filter_bytes(memory_bytes: u64) -> usize {
-    bytes(memory_bytes / 16 * 7).max(FILTER_BYTES_MIN)
+    bytes(memory_bytes / 16 * 5).max(FILTER_BYTES_MIN)
 }
 
 /// The share of keys that wait.
 pub(crate) fn waiting_bytes(memory_bytes: u64) -> usize {
-    bytes(memory_bytes / 4).max(WAITING_BYTES_MIN)
+    bytes(memory_bytes / 32 * 7).max(WAITING_BYTES_MIN)
 }
 
 /// The share of rows that wait in RAM.
