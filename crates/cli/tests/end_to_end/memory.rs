@@ -28,11 +28,28 @@ fn flash_options(memory: &str) -> String {
     format!("count --json --threads 2 --commit-every 0.2 --memory {memory} --flash 64MiB --store")
 }
 
+/// Remembers keys in a store, whose commits bring them to flash.
+fn dedup_options(memory: &str) -> String {
+    format!("dedup --json --threads 2 --commit-every 0.2 --memory {memory} --store")
+}
+
 fn stays_within(ran: Ran, budget_bytes: u64) {
     let report = ran.json();
     assert_eq!(report["rows"], 1_280_000);
-    assert_eq!(report["cost"]["memory_bytes"], budget_bytes);
-    let peak = report["cost"]["peak_memory_bytes"].as_u64().unwrap();
+    holds(&report["cost"], budget_bytes);
+}
+
+/// As [`stays_within`], of a command whose standard output has rows.
+fn dedup_stays_within(ran: &Ran, budget_bytes: u64) {
+    let report: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!((&report["rows"], &report["kept"]), (&1_280_000.into(), &1_280_000.into()));
+    holds(&report, budget_bytes);
+}
+
+/// What a run cost is what it was allowed.
+fn holds(cost: &serde_json::Value, budget_bytes: u64) {
+    assert_eq!(cost["memory_bytes"], budget_bytes);
+    let peak = cost["peak_memory_bytes"].as_u64().unwrap();
     println!("budget {} MiB: peak {:.1} MiB", budget_bytes >> 20, peak as f64 / f64::from(1 << 20));
     assert!(peak > budget_bytes / 2, "{peak} bytes is too little to be true");
     assert!(peak <= budget_bytes + ALLOWANCE_BYTES, "{peak} bytes for a budget of {budget_bytes}");
@@ -59,6 +76,17 @@ fn counting_on_flash_stays_within_the_budget_and_its_allowance() {
         stays_within(overbank(&flash_options(memory)).with(&store).with(&input).run(), budget_bytes);
         let info = overbank("info --json").with(&store).run().json();
         assert!(info["summaries"][1]["bytes"].as_u64().unwrap() > 4 << 20, "the sketch is on flash: {info}");
+    }
+}
+
+#[test]
+fn dedup_stays_within_the_budget_and_its_allowance() {
+    let place = tempfile::tempdir().unwrap();
+    let input = distinct_keys(place.path());
+    for (memory, budget_bytes) in [("64MiB", 64 << 20), ("32MiB", 32 << 20)] {
+        let store = place.path().join(memory);
+        let ran = overbank(&dedup_options(memory)).with(&store).with(&input).run();
+        dedup_stays_within(&ran, budget_bytes);
     }
 }
 
@@ -90,12 +118,13 @@ impl Drop for Group {
     }
 }
 
-fn runs_in_a_cgroup(budget_bytes: u64, options: &str) {
+/// Runs a command on distinct keys, if a group can be made.
+fn run_in_a_cgroup(budget_bytes: u64, options: &str) -> Option<Ran> {
     let group = match Group::new(budget_bytes + ALLOWANCE_BYTES) {
         Ok(group) => group,
         Err(why) => {
             println!("skipped: no memory cgroup can be made here: {why}");
-            return;
+            return None;
         }
     };
     let place = tempfile::tempdir().unwrap();
@@ -109,15 +138,26 @@ fn runs_in_a_cgroup(budget_bytes: u64, options: &str) {
         .arg(&input)
         .output()
         .expect("a shell");
-    stays_within(Ran::from(output), budget_bytes);
+    Some(Ran::from(output))
 }
 
 #[test]
 fn a_cgroup_of_the_budget_and_its_allowance_is_enough() {
-    runs_in_a_cgroup(64 << 20, &options("64MiB"));
+    if let Some(ran) = run_in_a_cgroup(64 << 20, &options("64MiB")) {
+        stays_within(ran, 64 << 20);
+    }
 }
 
 #[test]
 fn a_cgroup_of_the_budget_and_its_allowance_is_enough_for_flash() {
-    runs_in_a_cgroup(32 << 20, &flash_options("32MiB"));
+    if let Some(ran) = run_in_a_cgroup(32 << 20, &flash_options("32MiB")) {
+        stays_within(ran, 32 << 20);
+    }
+}
+
+#[test]
+fn a_cgroup_of_the_budget_and_its_allowance_is_enough_for_dedup() {
+    if let Some(ran) = run_in_a_cgroup(32 << 20, &dedup_options("32MiB")) {
+        dedup_stays_within(&ran, 32 << 20);
+    }
 }

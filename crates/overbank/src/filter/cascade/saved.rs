@@ -24,6 +24,10 @@ const LANES_MAX: usize = 8;
 /// RAM of a lane's writer, and of each run that it reads.
 const WRITER_BYTES: usize = 9 << 18;
 const CURSOR_BYTES: usize = 5 << 16;
+/// A filter has a lane for so much memory: twice what all open merges and a flush take for one.
+const LANE_BYTES: usize = 48 << 20;
+/// RAM of a flush's lane beside: the windows of a hundred packed runs, and their sort.
+const FLUSH_BYTES: usize = 4 << 20;
 
 impl Store {
     /// The cascade filter of this name: the stored one, or a new one. A stored one keeps its own expected keys, rate and values;
@@ -142,11 +146,13 @@ impl CascadeFilter {
 
 /// How a filter divides its memory, beside `threads` background threads.
 pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Shares {
-    let small = options.memory_bytes < 64 << 20;
-    let lanes = if small { 1 } else { (threads + options.writers.min(2)).clamp(1, LANES_MAX) };
+    // A lane more is a thread more at a merge; packed runs are to have half of the memory all the same.
+    let threads = (threads + options.writers.min(2)).min(LANES_MAX);
+    let lanes = threads.min(options.memory_bytes / LANE_BYTES).max(1);
     // Reads in flight of lookups, and what they are sorted in.
     let lookups = options.memory_bytes / 8;
-    let merges = (MERGES_MAX + 1) * lanes * (WRITER_BYTES + options.policy.fan_out() as usize * CURSOR_BYTES);
+    let merge = WRITER_BYTES + options.policy.fan_out() as usize * CURSOR_BYTES;
+    let merges = lanes * (MERGES_MAX * merge + WRITER_BYTES + FLUSH_BYTES);
     let logs = options.writers * options.log_bytes();
     let packed_bytes =
         options.memory_bytes.saturating_sub(lookups + merges + logs).max(options.memory_bytes / 4);

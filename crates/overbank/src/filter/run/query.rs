@@ -18,6 +18,9 @@ use std::ops::Range;
 /// The most blocks of one read: dense questions are read as in a sweep, sparse ones a block at a time.
 const READ_BLOCKS: usize = 16;
 
+/// The most bytes in flight: a sweep keeps a device at its sequential rate with fewer, longer reads.
+const IN_FLIGHT_BYTES: usize = 4 << 20;
+
 /// In dense batches, so many questions are put to a block at a time; it has room for a few times as many.
 const STRIDE: usize = 8;
 
@@ -87,7 +90,8 @@ pub(super) fn read_groups(
         first = piece.end;
         pieces.push(piece);
     }
-    files.read_many(&reads, depth, &mut |i, bytes| {
+    let longest = pieces.iter().map(|piece| piece.len()).max().unwrap_or(1) * BLOCK_BYTES;
+    files.read_many(&reads, depth.min(IN_FLIGHT_BYTES / longest), &mut |i, bytes| {
         for (group, bytes) in groups[pieces[i].clone()].iter().zip(bytes.chunks_exact(BLOCK_BYTES)) {
             let run = runs[group.run];
             let body = run.segment.body_of(group.block, bytes)?;
