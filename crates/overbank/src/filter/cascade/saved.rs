@@ -8,7 +8,7 @@ use super::board::{Board, Era};
 use super::format::{RunState, State, VERSION};
 use super::levels::LevelRun;
 use super::options::CascadeOptions;
-use super::shared::{FLUSH, MERGES_MAX, Shared, Shares};
+use super::shared::{FLUSH, Shared, Shares};
 use crate::filter::run::{Run, RunKind};
 use crate::store::{
     CommitId, Entry, FileId, FileRef, Files, Participant, Prepared, Record, Store, Structure,
@@ -24,6 +24,9 @@ const LANES_MAX: usize = 8;
 /// RAM of a lane's writer, and of each run that it reads.
 const WRITER_BYTES: usize = 9 << 18;
 const CURSOR_BYTES: usize = 5 << 16;
+/// The most merges that are open at a time, and how much memory a filter has for each.
+const MERGES_MAX: usize = 3;
+const MERGE_MEMORY_BYTES: usize = 16 << 20;
 /// A filter has a lane for so much memory: twice what all open merges and a flush take for one.
 const LANE_BYTES: usize = 48 << 20;
 /// RAM of a flush's lane beside: the windows of a hundred packed runs, and their sort.
@@ -152,13 +155,14 @@ pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Shares {
     // Reads in flight of lookups, and what they are sorted in.
     let lookups = options.memory_bytes / 8;
     let merge = WRITER_BYTES + options.policy.fan_out() as usize * CURSOR_BYTES;
-    let merges = lanes * (MERGES_MAX * merge + WRITER_BYTES + FLUSH_BYTES);
+    let merges = (options.memory_bytes / MERGE_MEMORY_BYTES).clamp(1, MERGES_MAX);
+    let merging = lanes * (merges * merge + WRITER_BYTES + FLUSH_BYTES);
     let logs = options.writers * options.log_bytes();
     let packed_bytes =
-        options.memory_bytes.saturating_sub(lookups + merges + logs).max(options.memory_bytes / 4);
+        options.memory_bytes.saturating_sub(lookups + merging + logs).max(options.memory_bytes / 4);
     let flush_keys = (packed_bytes / FLUSH.1 * FLUSH.0 / options.packed_log_bytes() * options.log_keys())
         .max(options.log_keys()) as u64;
-    Shares { packed_bytes, flush_keys, lanes }
+    Shares { packed_bytes, flush_keys, lanes, merges }
 }
 
 impl Participant for CascadeFilter {

@@ -24,8 +24,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 const STEP_BLOCKS: u64 = 48;
 /// The share of the packed runs' room at which a flush begins: by the time it is done, what has come since fills the rest.
 pub(super) const FLUSH: (usize, usize) = (9, 16);
-/// Open merges at a time, beside a flush.
-pub(super) const MERGES_MAX: usize = 3;
 /// Work done ahead of the writers, in keys: so much may come in a burst.
 const CREDIT_KEYS_MAX: i64 = 1 << 22;
 
@@ -64,6 +62,8 @@ pub(super) struct Shares {
     pub(super) flush_keys: u64,
     /// Lanes of a merge.
     pub(super) lanes: usize,
+    /// Open merges at a time, beside a flush.
+    pub(super) merges: usize,
 }
 
 impl Shared {
@@ -137,7 +137,8 @@ impl Shared {
     pub(super) fn wake(self: &Arc<Self>, board: &mut Board) {
         self.has_work.store(!board.tasks.is_empty(), Ordering::Release);
         self.changed.notify_all();
-        while board.drivers < self.spawner.threads() && board.drivers < board.lanes_to_take(MERGES_MAX, true)
+        while board.drivers < self.spawner.threads()
+            && board.drivers < board.lanes_to_take(self.shares.merges, true)
         {
             board.drivers += 1;
             let shared = Arc::clone(self);
@@ -160,7 +161,7 @@ impl Shared {
     /// Works on a lane for a step; false if there is none to take. Ending a lane syncs a file, which `may_end` allows.
     pub(super) fn step(self: &Arc<Self>, may_end: bool) -> Result<bool> {
         let mut board = self.board();
-        let Some((id, at, lane)) = board.take_lane(MERGES_MAX, self.may_end(may_end)) else {
+        let Some((id, at, lane)) = board.take_lane(self.shares.merges, self.may_end(may_end)) else {
             return Ok(false);
         };
         let Some(sources) = sources(&board, id) else { return Ok(false) };
@@ -295,7 +296,7 @@ impl Shared {
     fn wait_for_work(&self, may_end: bool, is_enough: impl Fn() -> bool) {
         let board = self.board();
         // Under the lock that whoever brings a lane back takes: one that came back since was told of already, and perhaps the last.
-        let has_lane = board.lanes_to_take(MERGES_MAX, self.may_end(may_end)) > 0;
+        let has_lane = board.lanes_to_take(self.shares.merges, self.may_end(may_end)) > 0;
         if board.tasks.is_empty() || has_lane || is_enough() {
             return;
         }

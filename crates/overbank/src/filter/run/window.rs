@@ -12,7 +12,7 @@
 //! | [`merge`] | n lg m steps of a few cycles, or a radix sort of n; e lg n |
 
 use super::entries::{Entries, Part, clamp, join_repetitions};
-use crate::batch::Sorter;
+use crate::batch::{Sorter, gallop};
 
 /// From so many parts on, of which a flush has a hundred, a radix sort costs less than lg m passes over them.
 const SORTED_PARTS: usize = 12;
@@ -118,7 +118,7 @@ fn add_changes(part: Part<'_>, merged: &[u64], changes: &mut Vec<(u32, i64)>) {
     let mut from = 0;
     for &(i, delta) in part.deltas {
         let fingerprint = part.fingerprints[(i - part.first) as usize];
-        from += merged[from..].partition_point(|&other| other < fingerprint);
+        from += gallop(&merged[from..], |&other| other < fingerprint);
         changes.push((from as u32, delta));
     }
 }
