@@ -1,10 +1,11 @@
 //! The files of a store with bytes changed, for targets that then ask it questions.
 
-use overbank::Seed;
+use crate::Verdict;
 use overbank::device::block::{BlockOwner, Seal, seal};
 use overbank::device::memory::MemoryDevice;
 use overbank::device::{Access, BLOCK_BYTES, Device};
 use overbank::store::{Store, StoreOptions};
+use overbank::{Result, Seed};
 use std::sync::Arc;
 
 /// A store's id, and its files by name.
@@ -12,6 +13,32 @@ use std::sync::Arc;
 pub(crate) struct Image {
     store_id: u128,
     files: Vec<(String, Vec<u8>)>,
+}
+
+/// Inputs of [`judge`] to begin with: nothing changed, and one byte.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    vec![vec![0], vec![1], vec![0, 0, 0, 0, 0], vec![1, 2, 0, 0, 0]]
+}
+
+/// Lets `ask` see the changed files. `data`: whether seals are mended (odd), then the changes of [`Image::changed`]. Answers, if there
+/// are any, are those of a commit, unless seals were mended.
+///
+/// # Panics
+/// If damage changed an answer.
+pub(crate) fn judge<T: PartialEq>(
+    (image, expected): &(Image, Vec<T>),
+    data: &[u8],
+    ask: impl FnOnce(Arc<MemoryDevice>) -> Result<T>,
+) -> Verdict {
+    let Some((&mode, changes)) = data.split_first() else { return Verdict::Refused };
+    let is_mended = mode % 2 == 1;
+    match ask(image.changed(changes, is_mended)) {
+        Err(_) => Verdict::Refused,
+        Ok(answers) => {
+            assert!(is_mended || expected.contains(&answers), "damage changed an answer");
+            Verdict::Accepted
+        }
+    }
 }
 
 /// Of every store that is imaged.

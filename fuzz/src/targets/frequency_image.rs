@@ -1,7 +1,7 @@
 //! A frequency sketch's files with bytes changed: it answers as it did, or with an error; with seals mended it may answer
 //! anything, but nothing panics and nothing is asked of memory that the file does not back.
 
-use crate::image::{Image, options};
+use crate::image::{Image, judge, options, seeds};
 use crate::{Target, Verdict};
 use overbank::device::memory::MemoryDevice;
 use overbank::frequency::{Frequency, FrequencyOptions};
@@ -9,7 +9,7 @@ use overbank::store::Store;
 use overbank::{KeyHash, Result};
 use std::sync::{Arc, LazyLock, PoisonError};
 
-/// The target. Input: whether seals are mended (odd), then the changes of [`Image::changed`].
+/// The target. Input: that of [`judge`].
 pub const TARGET: Target = Target { name: "frequency_image", seeds, run };
 
 const KEYS: u64 = 200;
@@ -40,20 +40,8 @@ fn keys(store: &Store) -> Vec<KeyHash> {
     (0..KEYS).map(|number| hasher.hash_u64(number)).collect()
 }
 
-fn seeds() -> Vec<Vec<u8>> {
-    vec![vec![0], vec![1], vec![0, 0, 0, 0, 0], vec![1, 2, 0, 0, 0]]
-}
-
 fn run(data: &[u8]) -> Verdict {
-    let Some((&mode, changes)) = data.split_first() else { return Verdict::Refused };
-    let is_mended = mode % 2 == 1;
-    match ask(IMAGE.0.changed(changes, is_mended)) {
-        Err(_) => Verdict::Refused,
-        Ok(answers) => {
-            assert!(is_mended || IMAGE.1.contains(&answers), "damage changed an answer");
-            Verdict::Accepted
-        }
-    }
+    judge(&IMAGE, data, ask)
 }
 
 /// Opens the sketch and asks, adds, applies and commits.

@@ -275,17 +275,7 @@ fn least_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    if entry.structure.id != STRUCTURE.id {
-        let (expected, found) = (STRUCTURE.id.to_string(), entry.structure.id.to_string());
-        return Err(Error::Incompatible { what: "structure id", expected, found });
-    }
-    if entry.structure.version != VERSION {
-        return Err(Error::UnsupportedVersion {
-            what: format!("frequency sketch {name:?}"),
-            found: entry.structure.version.into(),
-            supported: VERSION.into(),
-        });
-    }
+    entry.require(STRUCTURE, format!("frequency sketch {name:?}"))?;
     State::decode(&entry.record.state)
 }
 

@@ -1,7 +1,7 @@
 //! What a summary brings to a commit: a small record, and the files it names.
 
 use super::Files;
-use crate::Result;
+use crate::{Error, Result};
 use std::ops::Range;
 
 /// Number of a file in its store. Never used twice.
@@ -55,6 +55,24 @@ pub struct Entry {
     pub structure: Structure,
     /// Its committed record.
     pub record: Record,
+}
+
+impl Entry {
+    /// Refuses a summary of another kind than `structure`, or of another version of it; `what` is it, with its name.
+    ///
+    /// # Errors
+    /// `Incompatible`, `UnsupportedVersion`.
+    pub(crate) fn require(&self, structure: Structure, what: String) -> Result<()> {
+        if self.structure.id != structure.id {
+            let (expected, found) = (structure.id.to_string(), self.structure.id.to_string());
+            return Err(Error::Incompatible { what: "structure id", expected, found });
+        }
+        if self.structure.version != structure.version {
+            let (found, supported) = (self.structure.version.into(), structure.version.into());
+            return Err(Error::UnsupportedVersion { what, found, supported });
+        }
+        Ok(())
+    }
 }
 
 /// What [`Participant::prepare`] answers.

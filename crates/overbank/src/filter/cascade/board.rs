@@ -334,16 +334,6 @@ impl Board {
         dead
     }
 
-    /// Several runs of one family, none of which is being merged.
-    pub(super) fn idle_family(&self) -> Option<Vec<u64>> {
-        let family = |run: &LevelRun| (run.bits, run.pane);
-        self.runs.iter().find_map(|run| {
-            let of_it = || self.runs.iter().filter(|other| family(other) == family(run));
-            (of_it().count() > 1 && of_it().all(|run| !run.is_busy))
-                .then(|| of_it().map(|run| run.id).collect())
-        })
-    }
-
     /// Ends a task a lane of which failed, and is no more. Returns the files that are to be removed now.
     pub(super) fn fail(&mut self, id: u64, is_flush: bool, error: &Error) -> Vec<FileId> {
         let mut dead = self.give_up(id);

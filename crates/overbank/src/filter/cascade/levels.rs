@@ -75,14 +75,20 @@ pub(super) fn level_of(keys: u64, flush_keys: u64, policy: Policy) -> i32 {
     (ratio.ln() / f64::from(policy.fan_out()).ln()).round() as i32
 }
 
+/// Several runs of one family that `is_wanted`, none of which is being merged, by id.
+pub(super) fn idle_family(runs: &[LevelRun], is_wanted: impl Fn(&LevelRun) -> bool) -> Option<Vec<u64>> {
+    runs.iter().filter(|run| is_wanted(run)).find_map(|run| {
+        let of_it = || runs.iter().filter(|other| other.family() == run.family());
+        (of_it().count() > 1 && of_it().all(|run| !run.is_busy)).then(|| of_it().map(|run| run.id).collect())
+    })
+}
+
 /// The runs of a merge that is due, by id, the merges of short runs first; `flush_keys` are a run of level 0. Panes before `pane` get
 /// no more entries: each becomes one run.
 pub(super) fn due(runs: &[LevelRun], pane: u64, flush_keys: u64, policy: Policy) -> Option<Vec<u64>> {
-    for run in runs.iter().filter(|run| run.pane < pane) {
-        let family: Vec<&LevelRun> = runs.iter().filter(|other| other.family() == run.family()).collect();
-        if family.len() > 1 && family.iter().all(|run| !run.is_busy) {
-            return Some(family.iter().map(|run| run.id).collect());
-        }
+    let closed = idle_family(runs, |run| run.pane < pane);
+    if closed.is_some() {
+        return closed;
     }
     let fan_out = policy.fan_out() as usize;
     let mut candidates: Vec<(u32, u64, i32)> =

@@ -60,6 +60,7 @@ use crate::error::invalid;
 use crate::store::Reservation;
 use crate::{KeyHash, Result};
 use board::Era;
+use levels::idle_family;
 use shared::Shared;
 use std::sync::Arc;
 
@@ -229,7 +230,7 @@ impl CascadeFilter {
             let mut board = self.shared.board();
             let first_task = board.next_id;
             let mut has_begun = false;
-            while let Some(inputs) = board.idle_family() {
+            while let Some(inputs) = idle_family(&board.runs, |_| true) {
                 board.begin_merge(self.shared.kind, inputs, self.shared.shares.lanes);
                 has_begun = true;
             }

@@ -234,16 +234,6 @@ fn found(store: &Store, name: &str) -> Result<Entry> {
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    if entry.structure.id != STRUCTURE.id {
-        let (expected, found) = (STRUCTURE.id.to_string(), entry.structure.id.to_string());
-        return Err(Error::Incompatible { what: "structure id", expected, found });
-    }
-    if entry.structure.version != VERSION {
-        return Err(Error::UnsupportedVersion {
-            what: format!("cascade filter {name:?}"),
-            found: entry.structure.version.into(),
-            supported: VERSION.into(),
-        });
-    }
+    entry.require(STRUCTURE, format!("cascade filter {name:?}"))?;
     State::decode(&entry.record.state)
 }
