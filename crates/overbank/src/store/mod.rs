@@ -261,6 +261,10 @@ impl Drop for Store {
     fn drop(&mut self) {
         // No job and no handle that outlives the store may write once the lock is given back.
         self.workers.finish();
+        if self.writable().is_ok() {
+            // Without the mark the store is as whole, only a cut of its manifest shows less well.
+            let _ = self.mark(&mut self.state());
+        }
         self.poison.set("the store was closed".to_owned());
     }
 }

@@ -13,7 +13,6 @@ use super::poison::Poison;
 use super::{Budget, FileId, Files, State, Store, StoreOptions, Workers, manifest};
 #[cfg(target_os = "linux")]
 use crate::device::FileDevice;
-use crate::device::block::BlockOwner;
 use crate::device::memory::MemoryDevice;
 use crate::device::{Access, Device, DeviceFile, LockGuard};
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
@@ -80,18 +79,19 @@ impl Store {
         for leftover in check_empty(&*device)? {
             device.remove(&leftover)?;
         }
-        let superblock = Superblock {
+        let mut superblock = Superblock {
             hash_kind: options.hash_kind.unwrap_or_default(),
             store_id: device.random_128()?,
             seed: options.seed.map_or_else(|| device.random_128().map(Seed), Ok)?,
             generation: 1,
             epoch: 1,
             manifest: FileId(1),
+            mark_bytes: 0,
         };
         let catalog = Catalog { time_ns: device.now_ns(), ..Catalog::default() };
-        let owner = BlockOwner { store_id: superblock.store_id, file_id: superblock.manifest.0 };
-        let next_file = superblock.manifest.0 + 1;
+        let (owner, next_file) = (superblock.manifest_owner(), superblock.manifest.0 + 1);
         let (manifest, bytes) = write_manifest(&*device, &catalog, superblock.epoch, next_file, owner)?;
+        superblock.mark_bytes = bytes;
         superblock.write_all(&*device.create(format::SUPERBLOCK_DRAFT_NAME)?)?;
         device.sync_directory()?;
         device.rename(format::SUPERBLOCK_DRAFT_NAME, format::SUPERBLOCK_NAME)?;
@@ -113,7 +113,7 @@ impl Store {
         device.open(format::SUPERBLOCK_NAME, Access::Write)?.sync()?;
         let file = open_manifest(&*device, &superblock, Access::Write)?;
         let path = device.path().join(file.name());
-        let log = manifest::read(&*file, owner(&superblock), superblock.epoch, &path)?;
+        let log = manifest::read(&*file, &superblock, &path)?;
         if log.valid_bytes < log.file_bytes {
             file.set_len(log.valid_bytes)?;
         }
@@ -158,7 +158,7 @@ impl Store {
         check_options(&superblock, options)?;
         let file = open_manifest(&*device, &superblock, Access::Read)?;
         let path = device.path().join(file.name());
-        let log = manifest::read(&*file, owner(&superblock), superblock.epoch, &path)?;
+        let log = manifest::read(&*file, &superblock, &path)?;
         let open_log =
             OpenLog { manifest: file, log_bytes: log.valid_bytes, snapshot_bytes: log.snapshot_bytes };
         let catalog = Catalog::replay(log.records);
@@ -217,10 +217,6 @@ struct OpenLog {
     manifest: Arc<dyn DeviceFile>,
     log_bytes: u64,
     snapshot_bytes: u64,
-}
-
-fn owner(superblock: &Superblock) -> BlockOwner {
-    BlockOwner { store_id: superblock.store_id, file_id: superblock.manifest.0 }
 }
 
 fn open_manifest(
