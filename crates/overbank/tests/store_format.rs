@@ -3,10 +3,10 @@
 //! `OVERBANK_BLESS=1 cargo test -p overbank --test store_format` writes the golden files anew.
 #![allow(clippy::unwrap_used, reason = "a test may fail by a panic; clippy.toml covers only test functions")]
 
-use overbank::{Error, Result};
 use overbank::device::sim::SimDevice;
 use overbank::device::{Access, Device};
 use overbank::store::{CommitId, Files, Participant, Prepared, Record, Store, StoreOptions, Structure};
+use overbank::{Error, Result};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -93,7 +93,11 @@ fn the_golden_files_open() {
         assert_eq!(store.files().read_blob(&entry.record.files[0]).unwrap(), b"another blob");
         assert!(store.verify().unwrap().is_whole());
         drop(store);
-        assert_eq!(Store::open_on(device, options()).unwrap().position(), b"offset=4712", "closed, and opened again");
+        assert_eq!(
+            Store::open_on(device, options()).unwrap().position(),
+            b"offset=4712",
+            "closed, and opened again"
+        );
     }
 }
 

@@ -8,6 +8,7 @@
 
 use super::catalog::Catalog;
 use super::commit::{remove_file, write_manifest};
+use super::files::missing;
 use super::format::{self, NamedFile, Superblock};
 use super::poison::Poison;
 use super::{Budget, FileId, Files, State, Store, StoreOptions, Workers, manifest};
@@ -147,7 +148,7 @@ impl Store {
             tries += 1;
             match Store::snapshot(Arc::clone(&device), &options) {
                 // A manifest or data file that vanished, or a log read while it grew: the writer has moved on.
-                Err(Error::NotFound { .. } | Error::Corrupt { .. }) if tries < SNAPSHOT_TRIES => {}
+                Err(Error::Corrupt { .. }) if tries < SNAPSHOT_TRIES => {}
                 result => return result,
             }
         }
@@ -186,7 +187,7 @@ impl Store {
         let store = Store {
             files,
             budget: Budget::new(options.memory_bytes),
-            workers: Workers::new(threads, poison.clone())?,
+            workers: Workers::new(threads, poison.clone()),
             poison,
             read_only,
             hasher: KeyHasher::new(superblock.hash_kind, superblock.seed),
@@ -224,11 +225,7 @@ fn open_manifest(
     superblock: &Superblock,
     access: Access,
 ) -> Result<Arc<dyn DeviceFile>> {
-    let name = format::manifest_name(superblock.manifest);
-    match device.open(&name, access) {
-        Err(Error::NotFound { .. }) => Err(missing(device, &name)),
-        file => file,
-    }
+    open_committed(device, &format::manifest_name(superblock.manifest), access)
 }
 
 /// Refuses a directory that holds anything but what an interrupted creation leaves; returns those leftovers.
@@ -286,7 +283,7 @@ fn remove_orphans(
     for id in needed {
         let name = format::data_name(id);
         if names.binary_search(&name).is_err() {
-            return Err(missing(device, &name));
+            return Err(missing(&device.path().join(name)));
         }
     }
     device.sync_directory()?;
@@ -295,15 +292,16 @@ fn remove_orphans(
 
 /// Opens every file of the snapshot, so that a writer may remove the names.
 fn pin(device: &dyn Device, catalog: &Catalog) -> Result<BTreeMap<FileId, Arc<dyn DeviceFile>>> {
-    catalog.files().map(|f| Ok((f.id, device.open(&format::data_name(f.id), Access::Read)?))).collect()
+    catalog
+        .files()
+        .map(|file| Ok((file.id, open_committed(device, &format::data_name(file.id), Access::Read)?)))
+        .collect()
 }
 
-fn missing(device: &dyn Device, name: &str) -> Error {
-    Error::Corrupt {
-        path: device.path().join(name),
-        at: 0,
-        what: "committed file",
-        expected: "there".to_owned(),
-        found: "missing".to_owned(),
+/// Opens a file that the last commit needs: one that is not there is damage, not a wrong name.
+fn open_committed(device: &dyn Device, name: &str, access: Access) -> Result<Arc<dyn DeviceFile>> {
+    match device.open(name, access) {
+        Err(Error::NotFound { .. }) => Err(missing(&device.path().join(name))),
+        file => file,
     }
 }

@@ -213,7 +213,8 @@ fn a_manifest_shorter_than_at_the_last_close_is_corrupt() {
         let image = device.fork();
         let file = image.open("000001.man", Access::Write).unwrap();
         file.set_len((blocks * BLOCK_BYTES) as u64).unwrap();
-        let reader = Store::open_read_only_on(Arc::new(image.clone()), options()).map(|store| store.position());
+        let reader =
+            Store::open_read_only_on(Arc::new(image.clone()), options()).map(|store| store.position());
         let writer = Store::open_on(Arc::new(image), options()).map(|store| store.position());
         assert_eq!(reader.as_ref().ok(), writer.as_ref().ok());
         writer
@@ -232,6 +233,28 @@ fn a_manifest_shorter_than_at_the_last_close_is_corrupt() {
 }
 
 #[test]
+fn a_committed_file_that_is_missing_is_damage() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), options()).unwrap();
+    store.attach("a", Blob::new(b"x")).unwrap();
+    store.commit(b"1").unwrap();
+    drop(store);
+    for name in ["000002.seg", "000001.man"] {
+        let hidden = format!("{name}.hidden");
+        device.rename(name, &hidden).unwrap();
+        let reader = Store::open_read_only_on(device.clone(), options()).map(drop);
+        let writer = Store::open_on(device.clone(), options()).map(drop);
+        for result in [reader, writer] {
+            let error = result.unwrap_err();
+            let Error::Corrupt { path, what: "committed file", .. } = &error else { panic!("{error}") };
+            assert!(path.ends_with(name) && error.to_string().contains("missing"), "{error}");
+        }
+        device.rename(&hidden, name).unwrap();
+    }
+    Store::open_on(device, options()).unwrap();
+}
+
+#[test]
 fn a_close_marks_what_commits_did_not() {
     let device = SimDevice::new(1);
     let store = Store::create_on(Arc::new(device.clone()), options()).unwrap();
@@ -241,7 +264,11 @@ fn a_close_marks_what_commits_did_not() {
     assert_eq!(device.io_counts().syncs, 1, "a commit syncs the manifest, and nothing for the mark");
     drop(store);
     let counts = device.io_counts();
-    assert_eq!((counts.blocks_written, counts.syncs), (4, 2), "a pair of slots beside the pair of the record");
+    assert_eq!(
+        (counts.blocks_written, counts.syncs),
+        (4, 2),
+        "a pair of slots beside the pair of the record"
+    );
     let store = Store::open_on(Arc::new(device.clone()), options()).unwrap();
     device.reset_counts();
     drop(store);
