@@ -86,6 +86,7 @@ impl Shared {
     /// # Cost
     /// At most a block read a prefix and run, all in one wave; neighbouring blocks are read together.
     pub(super) fn sums(&self, prefixes: &[u64], presence: bool, sums: &mut Vec<i64>) -> Result<()> {
+        self.files.check_process()?;
         sums.clear();
         if self.options.value_bits > 0 {
             let of_key = |values: &BTreeMap<u64, i64>| values.values().sum::<i64>();

@@ -233,3 +233,29 @@ fn a_fold_beside_writers_loses_nothing() {
     let low = all.iter().zip(&estimates).filter(|(hash, estimate)| **estimate < model.counts[*hash]).count();
     assert_eq!(low, 0, "a weight went to a page of the old shape");
 }
+
+#[test]
+fn without_threads_passes_and_estimates_are_the_same() {
+    for granted in [0, 1] {
+        let store = Store::in_memory(store_options().threads(2)).unwrap();
+        let sketch = store.frequency("f", small()).unwrap();
+        let mut model = Model::default();
+        let hashes = keys(&store, (0..20_000).map(|i| i % 9_000));
+        crate::device::thread::refusal::after(granted, || {
+            held(&sketch).update(&hashes, None).unwrap();
+            held(&sketch).apply().unwrap();
+        });
+        hashes.iter().for_each(|&hash| model.add(hash, 1));
+        let expected = model.estimates(&held(&sketch), &store.hasher(), &hashes);
+        assert_eq!(held(&sketch).estimate(&hashes).unwrap(), expected);
+    }
+    // Wide enough that an estimate takes several rounds, of which a thread would read one ahead.
+    let store = Store::in_memory(store_options().threads(2)).unwrap();
+    let sketch = store.frequency("f", small().shape(204 * 600, 5)).unwrap();
+    let hashes = keys(&store, 0..9_000);
+    held(&sketch).update(&hashes, None).unwrap();
+    held(&sketch).apply().unwrap();
+    let with_threads = held(&sketch).estimate(&hashes).unwrap();
+    let without = crate::device::thread::refusal::after(0, || held(&sketch).estimate(&hashes).unwrap());
+    assert_eq!(without, with_threads);
+}
