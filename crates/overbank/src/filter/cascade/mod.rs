@@ -13,8 +13,12 @@
 //! 1. The answers are those of a multiset of fingerprints, whatever the batches, flushes, merges, commits and threads.
 //! 2. "No" is certain for a key that was inserted and not removed. "Yes" errs with the false-positive rate, at most
 //!    [`CascadeOptions::false_positive_rate`] whatever the number of keys, for hashes that are spread like random ones.
-//! 3. An insert waits for no merge: it does a share of the work that is due, a few milliseconds at a time.
-//! 4. Merges that find the disk full leave everything as it was, and are tried again.
+//! 3. "New" is certain: a key that [`CascadeFilter::insert_if_absent`] was asked for is found from then on, also where it was not
+//!    inserted because it was taken for another key. What it was taken for has its bits, and stays; if that is removed or
+//!    forgotten with its pane, so is the key.
+//! 4. No entry is longer than those of the present era, so its fingerprints tell all apart that the filter tells apart.
+//! 5. An insert waits for no merge: it does a share of the work that is due, a few milliseconds at a time.
+//! 6. Merges that find the disk full leave everything as it was, and are tried again.
 //!
 //! | n keys, m in RAM, fan-out T, L = log_T(n / m) levels, B = 2,400 keys a block | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
@@ -105,7 +109,12 @@ impl CascadeFilter {
         self.shared.add(0, hashes.iter().map(|hash| (hash.high(), 0)), true)
     }
 
-    /// Inserts the keys that are not in, and tells for each whether it was new: of equal ones in the batch, the first.
+    /// Inserts the keys that are not in, and tells for each whether it was new: of equal ones in the batch, the first. A key that
+    /// was asked for once is never new again, unless it, or one that it was taken for, is removed or forgotten with its pane.
+    ///
+    /// # Accuracy
+    /// A new key is taken for one that is in at the false-positive rate, however many keys a batch has and the filter expected: a
+    /// batch that is longer than the room left in a generation is asked for in parts.
     ///
     /// # Cost
     /// A lookup of each different key, at most all blocks of the filter once: large batches cost less a key; see [`Arrivals`].

@@ -118,7 +118,9 @@ impl CascadeFilter {
             runs.push(LevelRun { id, pieces, level, bits, pane, age, is_busy: false });
         }
         let era = Era { number: 0, generation: state.generation, pane: state.pane };
-        Self::assemble(store, name, options, Board::new(era, state.logs, options.writers, runs))
+        let mut board = Board::new(era, state.logs, options.writers, runs);
+        board.reach_longest(&options);
+        Self::assemble(store, name, options, board)
     }
 
     fn assemble(

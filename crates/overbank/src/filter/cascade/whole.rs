@@ -56,7 +56,8 @@ impl CascadeFilter {
         Ok(Fingerprints { view, lengths, scan: None, window: Entries::default() })
     }
 
-    /// Adds everything that is in `other`, of the same seed, in this store or another: counts add up.
+    /// Adds everything that is in `other`, of the same seed, in this store or another: counts add up. If `other` has longer
+    /// fingerprints, new entries of this filter have such from now on.
     ///
     /// # Cost
     /// Reads the other filter once and writes it once; the runs then merge with this one's as any.
@@ -86,6 +87,8 @@ impl CascadeFilter {
                 run,
                 level_of(info.fingerprints, self.shared.shares.flush_keys, self.shared.options.policy),
             );
+            board.reach_longest(&self.shared.options);
+            self.shared.note_era(&board);
             self.shared.schedule(&mut board);
         }
         Ok(())

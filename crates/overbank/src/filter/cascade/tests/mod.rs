@@ -1,6 +1,7 @@
 //! The law: for any batches, flushes, merges, commits and reopenings, the answers are those of a multiset of fingerprints.
 
 mod bounds;
+mod certain;
 mod crash;
 mod damage;
 mod full_disk;
