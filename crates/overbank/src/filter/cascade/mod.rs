@@ -6,8 +6,8 @@
 //! ```
 //!
 //! * `log`: the newest entries. `board`: what there is, and `task`: what is merged. `levels`: which merges are due. `shared`: who works on
-//!   them, and how fast writers go meanwhile. `intake`, `query`, `arrivals`: entries in, questions, and both at once; `values`: of a
-//!   maplet. `whole`: two filters made one, and all fingerprints. `saved`, `format`: commits.
+//!   them, and how fast writers go meanwhile. `intake`, `query`, `arrivals`: entries in, questions, and both at once; `maplet`: with
+//!   values. `whole`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
 //!
 //! Invariants:
 //! 1. The answers are those of a multiset of fingerprints, whatever the batches, flushes, merges, commits and threads.
@@ -35,10 +35,12 @@
 
 mod arrivals;
 mod board;
+mod fingerprints;
 mod format;
 mod intake;
 mod levels;
 mod log;
+mod maplet;
 mod options;
 mod plan;
 mod query;
@@ -48,17 +50,16 @@ mod shared;
 mod task;
 #[cfg(test)]
 mod tests;
-mod values;
 mod whole;
 
 pub use arrivals::Arrivals;
+pub use fingerprints::{Distinct, Fingerprint, Fingerprints};
 pub use intake::CascadeWriter;
+pub use maplet::{Maplet, MapletReader, MapletWriter, Values};
 pub use options::{CascadeOptions, Policy};
 pub use plan::Plan;
 pub use query::CascadeReader;
 pub use report::{Report, RunReport};
-pub use values::Values;
-pub use whole::Fingerprints;
 
 use crate::error::invalid;
 use crate::store::Reservation;
@@ -68,7 +69,7 @@ use levels::idle_family;
 use shared::Shared;
 use std::sync::Arc;
 
-/// A filter in a store.
+/// A filter in a store. With values beside its keys it is a [`Maplet`].
 ///
 /// ```
 /// use overbank::filter::cascade::CascadeOptions;

@@ -10,6 +10,7 @@ mod law;
 mod maplet;
 mod stops;
 mod threads;
+mod whole;
 
 use super::{CascadeFilter, CascadeOptions, Policy};
 use crate::device::sim::SimDevice;
@@ -98,7 +99,7 @@ fn simulated(threads: usize) -> (Arc<SimDevice>, Store) {
     (device, store)
 }
 
-fn held(filter: &Arc<Mutex<CascadeFilter>>) -> MutexGuard<'_, CascadeFilter> {
+fn held<F>(filter: &Arc<Mutex<F>>) -> MutexGuard<'_, F> {
     filter.lock().unwrap()
 }
 
