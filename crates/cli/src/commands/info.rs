@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     };
     let sketches = sketches(&store)?;
     let filter = match store.record(filter::NAME) {
-        Some(_) => Some(filter::info::report(&store, &arguments.store)?),
+        Some(_) => Some(filter::info::facts(&store, &arguments.store)?),
         None => None,
     };
     let run = RunState::from_bytes(&commit.position)
@@ -100,9 +100,9 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         page.heading(&format!("Sketch {name}"), "");
         picture::flash_lines(&mut page, sketch);
     }
-    if let Some(report) = &filter {
+    if let Some(facts) = &filter {
         page.heading("Filter", "");
-        picture::filter_lines(&mut page, report);
+        picture::filter_lines(&mut page, facts);
     }
     page.print()?;
     Ok(Outcome::Found)

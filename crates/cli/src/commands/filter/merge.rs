@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &MergeArguments) -> CommandResult {
     for (place, source) in arguments.from.iter().zip(&sources) {
         same_hash(&into, &arguments.into, source, place)?;
     }
-    let mut model = info::report(first, &arguments.from[0])?.options;
+    let mut model = info::facts(first, &arguments.from[0])?.report.options;
     model.memory_bytes = filter_bytes(arguments.memory);
     let filter = into.cascade(NAME, model)?;
     for (place, source) in arguments.from.iter().zip(&sources) {
@@ -37,13 +37,13 @@ pub(super) fn run(arguments: &MergeArguments) -> CommandResult {
         drop(other);
         into.commit(&into.position())?;
     }
-    let report = filter.lock().unwrap_or_else(PoisonError::into_inner).report();
+    let facts = picture::FilterFacts::of(&filter.lock().unwrap_or_else(PoisonError::into_inner))?;
     if arguments.json {
-        print_json(&picture::filter_json(&report))?;
+        print_json(&picture::filter_json(&facts))?;
     } else {
         let mut page = Page::new();
         page.heading(&format!("Filter {}", arguments.into.display()), "");
-        picture::filter_lines(&mut page, &report);
+        picture::filter_lines(&mut page, &facts);
         page.print()?;
     }
     Ok(Outcome::Found)

@@ -1,0 +1,45 @@
+//! What a filter's store promises of its keys: new is certain, as many as there are.
+
+use crate::command::overbank;
+use crate::stream::{file, keys, lines};
+use std::collections::HashSet;
+
+#[test]
+fn no_key_that_came_is_new_after_the_filter_outgrew_its_guess() {
+    let place = tempfile::tempdir().unwrap();
+    let rows: Vec<String> = (0..300_000u64).map(|row| format!("line {row}")).collect();
+    let input = file(place.path(), "rows", lines(&rows));
+    let store = place.path().join("store");
+    let dedup = "dedup --quiet --memory 32MiB --keys 1000 --error 1e-2 --seed 3 --store";
+    let kept = overbank(dedup).with(&store).with(&input).run().text();
+    let kept: HashSet<&str> = kept.lines().collect();
+    // Twice the promised share, which is ten standard deviations more.
+    let dropped = rows.iter().filter(|row| !kept.contains(row.as_str())).count();
+    assert!(dropped <= 6_000, "{dropped} of 300,000 new keys were taken for seen");
+    let seen = overbank("seen --json --keys-from").with(&input).with(&store).run();
+    assert_eq!(seen.code, Some(0), "{}", seen.err);
+    assert_eq!(overbank(dedup).with(&store).with(&input).run().text(), "", "no row is new again");
+}
+
+#[test]
+fn keys_are_counted_once_however_often_they_were_inserted() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let rows: Vec<String> = (0..1_000).map(|row| format!("line {row}")).collect();
+    for times in 1..=3 {
+        let build = overbank("filter build --json --append --quiet --memory 32MiB").with(&store);
+        let built = build.fed(lines(&rows)).run().json();
+        for filter in [&built["filter"], &overbank("filter info --json").with(&store).run().json()] {
+            for name in ["keys", "keys_at_least", "keys_at_most"] {
+                assert_eq!(filter[name], 1_000, "{name} of {filter}");
+            }
+            assert_eq!(filter["occurrences"], 1_000 * times);
+        }
+    }
+    let page = overbank("filter info").with(&store).run().text();
+    let line = |name: &str| page.lines().find(|line| line.trim_start().starts_with(name)).unwrap().to_owned();
+    assert!(line("keys").contains("1,000") && line("inserted").contains("3,000"), "{page}");
+    let ran = overbank("dedup --json --memory 32MiB --store").with(&store).fed(lines(&rows)).run();
+    let stats: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!((&stats["filter"]["keys"], &stats["new"]), (&1_000.into(), &0.into()));
+}
