@@ -3,6 +3,7 @@
 use super::filter;
 use crate::arguments::StoreArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
+use crate::key_fields;
 use crate::page::{Align, Page, print_json};
 use crate::run_state::{FilterState, RunState};
 use crate::{picture, units};
@@ -114,6 +115,7 @@ fn kind(structure: u16) -> &'static str {
         PROFILE => "profile",
         FREQUENCY => "counts on flash",
         FILTER => "keys seen",
+        key_fields::STRUCTURE => "what the key is",
         _ => "unknown",
     }
 }

@@ -1,4 +1,4 @@
-//! What a filter's store promises of its keys: new is certain, as many as there are.
+//! What a filter's store promises of its keys: new is certain, as many as there are, made alike.
 
 use crate::command::overbank;
 use crate::stream::{file, keys, lines};
@@ -42,4 +42,39 @@ fn keys_are_counted_once_however_often_they_were_inserted() {
     let ran = overbank("dedup --json --memory 32MiB --store").with(&store).fed(lines(&rows)).run();
     let stats: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
     assert_eq!((&stats["filter"]["keys"], &stats["new"]), (&1_000.into(), &0.into()));
+}
+
+#[test]
+fn other_keys_are_refused_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    let rows = "a\tb\tc\nd\te\tf\n";
+    let tsv = "--quiet --memory 32MiB --format delimited";
+    for (command, again) in [("dedup --store", ""), ("filter build", ""), ("profile --store", "--append")] {
+        let store = place.path().join(command.replace(' ', "-"));
+        let run = |words: &str| {
+            let words = format!("{words} {again}");
+            let (before, after) =
+                command.split_once(" --store").map_or((command, ""), |(name, _)| (name, "--store"));
+            overbank(&format!("{before} {tsv} {words} {after}")).with(&store).fed(rows).run()
+        };
+        let first = overbank(&format!("{} {tsv} --key 1,2", command.trim_end_matches("--store")));
+        let first = if command.ends_with("--store") { first.with("--store") } else { first };
+        assert_eq!(first.with(&store).fed(rows).run().code, Some(0), "{command}");
+        assert_eq!(run("--key 1,2").code, Some(0), "{command} with the same key");
+        for (other, shown) in [("--key 1,3", "--key 1,3"), ("--key 1", "--key 1"), ("", "whole rows")] {
+            run(other).fails_naming(&["--key 1,2", shown, "another directory"]);
+        }
+        // A name in a file with a header may be the field of a number.
+        let csv = overbank(&format!(
+            "{} --quiet --memory 32MiB --format csv {again} --key x,y",
+            command.trim_end_matches("--store")
+        ));
+        let csv = if command.ends_with("--store") { csv.with("--store") } else { csv };
+        let ran = csv.with(&store).fed("x,y\na,b\n").run();
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+    }
+    let store = place.path().join("dedup---store");
+    let ran = overbank("seen").with(&store).with("a").with("d").run();
+    ran.ends_naming(1, &["--key 1,2", "2 fields", "tab"]);
+    assert_eq!(overbank("seen").with(&store).with("a\tb").run().err, "");
 }

@@ -21,6 +21,7 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     let wanted = Wanted {
         store: Some(&arguments.store),
         filter: &arguments.filter,
+        key: &arguments.input.key,
         machine,
         window: None,
         resume: arguments.resume,

@@ -23,6 +23,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     let wanted = Wanted {
         store: arguments.store.as_deref(),
         filter: &arguments.filter,
+        key: &arguments.input.key,
         machine,
         window: arguments.window.map(Into::into),
         resume: arguments.resume,
