@@ -1,8 +1,10 @@
-//! What a filter's store promises of its keys: new is certain, as many as there are, made alike.
+//! What a filter's store promises of its keys: new is certain, as many as there are, made alike; and a merge of all or nothing.
 
 use crate::command::overbank;
 use crate::stream::{file, keys, lines};
 use std::collections::HashSet;
+use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn no_key_that_came_is_new_after_the_filter_outgrew_its_guess() {
@@ -77,4 +79,87 @@ fn other_keys_are_refused_by_name() {
     let ran = overbank("seen").with(&store).with("a").with("d").run();
     ran.ends_naming(1, &["--key 1,2", "2 fields", "tab"]);
     assert_eq!(overbank("seen").with(&store).with("a\tb").run().err, "");
+    let whole = place.path().join("whole");
+    overbank("filter build --quiet --memory 32MiB --seed 1").with(&whole).fed("a\tb\n").run().text();
+    let fields = place.path().join("fields");
+    overbank(&format!("filter build {tsv} --seed 1 --key 1")).with(&fields).fed("a\tb\n").run().text();
+    let into = place.path().join("into");
+    let refused = overbank("filter merge").with(&into).with(&whole).with(&fields).run();
+    refused.fails_naming(&["whole", "fields", "--key 1"]);
+    overbank("filter merge").with(&into).with(&fields).run().text();
+    let refused = overbank("dedup --memory 32MiB --store").with(&into).fed("a\n").run();
+    refused.fails_naming(&["into", "--key 1"]);
+}
+
+/// The names in a directory.
+fn names(place: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(place)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn a_merge_that_fails_leaves_everything_as_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    let build = |name: &str, words: &str, rows: &[String]| {
+        let store = place.path().join(name);
+        let run = overbank(&format!("filter build --quiet --memory 32MiB {words}")).with(&store);
+        run.fed(lines(rows)).run().text();
+        store
+    };
+    let good = build("good", "--seed 1 --error 1e-9 --keys 1e5", &keys(7, 5_000, 5_000));
+    // So many wrong answers that a filter of few cannot take it in.
+    let crowded = build("crowded", "--seed 1 --error 0.4 --keys 4000", &keys(8, 4_000, 4_000));
+    let stranger = build("stranger", "--seed 2", &keys(9, 10, 10));
+    let into = place.path().join("into");
+    let before = names(place.path());
+    for other in [&crowded, &stranger] {
+        let ran = overbank("filter merge --memory 32MiB").with(&into).with(&good).with(other).run();
+        assert_eq!(ran.code, Some(2), "{}", ran.err);
+        assert_eq!(names(place.path()), before);
+    }
+    overbank("filter merge --memory 32MiB").with(&into).with(&good).run().text();
+    let commit = || overbank("info --json").with(&into).run().json()["commit"].clone();
+    let held = || overbank("filter info --json").with(&into).run().json();
+    let (first, filter) = (commit(), held());
+    let ran = overbank("filter merge --memory 32MiB").with(&into).with(&good).with(&crowded).run();
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert_eq!((commit(), held()), (first, filter));
+}
+
+#[test]
+fn a_merge_that_is_interrupted_leaves_everything_as_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    let rows = keys(10, 400_000, 400_000);
+    let sources: Vec<_> = (0..4).map(|part| place.path().join(format!("part-{part}"))).collect();
+    for (part, store) in rows.chunks(100_000).zip(&sources) {
+        overbank("filter build --quiet --memory 32MiB --seed 1").with(store).fed(lines(part)).run().text();
+    }
+    let into = place.path().join("into");
+    let before = names(place.path());
+    for _ in 0..4 {
+        let merge = sources
+            .iter()
+            .fold(overbank("filter merge --memory 32MiB").with(&into), |run, one| run.with(one));
+        let mut child = merge.start();
+        // Its work is under way as soon as there is a name more, and the signal comes at any point of it.
+        while names(place.path()) == before && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().is_ok());
+        match child.wait().unwrap().code() {
+            Some(130) => assert_eq!(names(place.path()), before),
+            Some(0) => {
+                assert_eq!(
+                    overbank("filter info --json").with(&into).run().json()["occurrences"],
+                    rows.len()
+                );
+                std::fs::remove_dir_all(&into).unwrap();
+            }
+            code => panic!("{code:?}"),
+        }
+    }
 }
