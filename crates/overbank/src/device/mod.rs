@@ -26,7 +26,7 @@ pub mod sim;
 
 pub use buffer::AlignedBuf;
 #[cfg(target_os = "linux")]
-pub use file::{Direct, Engine, FileDevice, FileOptions};
+pub use file::{Direct, Engine, FileDevice, FileOptions, NamelessDevice};
 
 use crate::Result;
 use std::any::Any;

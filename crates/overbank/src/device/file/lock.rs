@@ -25,7 +25,7 @@ impl LockGuard for FileLock {}
 pub(super) fn take(directory: BorrowedFd<'_>, path: &Path) -> Result<Box<dyn LockGuard>> {
     let lock_path = path.join(LOCK_NAME);
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let fd = errors::retry(|| rustix::fs::openat(directory, LOCK_NAME, flags, Mode::from_raw_mode(0o644)))
+    let fd = errors::retry(|| rustix::fs::openat(directory, LOCK_NAME, flags, Mode::from_raw_mode(0o600)))
         .map_err(|e| errors::classify("open", &lock_path, 0, e))?;
     match errors::retry(|| rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)) {
         Ok(()) => {}
