@@ -1,5 +1,6 @@
 //! The `overbank` command.
 
+mod announce;
 mod arguments;
 mod commands;
 mod failure;
