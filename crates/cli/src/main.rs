@@ -17,9 +17,12 @@ use clap::Parser;
 use failure::Outcome;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 fn main() -> ExitCode {
     silence_caught_panics();
+    report_large_files();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
@@ -59,6 +62,12 @@ fn silence_caught_panics() {
             print(panic);
         }
     }));
+}
+
+/// A write beyond the limit of file sizes is to be an error that is reported, not the end of the process.
+fn report_large_files() {
+    // Whoever may not handle the signal is ended by it, as before.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
 /// Help and version as they are; a refused command line as one line, like every other error.
