@@ -1,10 +1,13 @@
 //! `overbank dedup [FILE…]`: the first row of every key, or the repeats; or the keys of rows forgotten.
 
 use super::keys::{Act, Keys};
+use super::output::Output;
 use super::pass::Pass;
 use super::rows::Sieve;
 use super::scratch::Scratch;
 use super::session::{Session, Wanted};
+use super::sink::Place;
+use crate::announce;
 use crate::arguments::DedupArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
@@ -19,7 +22,10 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     let machine = &arguments.machine;
     let pass = Pass::new(&arguments.input, machine, !arguments.remove)?;
     let threads = pass.threads;
-    let mut scratch = Scratch::new(arguments.spool.as_deref().or(arguments.store.as_deref()), &interrupt);
+    let scratch = Scratch::new(arguments.spool.as_deref().or(arguments.store.as_deref()));
+    if arguments.store.is_none() {
+        interrupt.keeps_nothing();
+    }
     let wanted = Wanted {
         store: arguments.store.as_deref(),
         filter: &arguments.filter,
@@ -27,8 +33,11 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         window: arguments.window.map(Into::into),
         resume: arguments.resume,
         append: arguments.append,
+        prints: !arguments.remove,
     };
-    let session = Session::open(&wanted, threads, &mut scratch)?;
+    announce::at("opening");
+    let session = Session::open(&wanted, threads, &scratch)?;
+    announce::at("opened");
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
     let (hasher, resume_at) = (session.store.hasher(), session.resume_at());
     let (passed, counts, removed) = if arguments.remove {
@@ -36,7 +45,11 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         let passed = pass.run(hasher, resume_at, &interrupt, &mut keys)?;
         (passed, keys.counts, Some(keys.changed))
     } else {
-        let mut sieve = Sieve::new(&session, &scratch, machine.memory, !arguments.invert, commit_every)?;
+        let file = arguments.output.as_deref();
+        let place = Place { file, commits: session.kept, resumes: arguments.resume };
+        let output = Output::open(place, session.resumed.as_ref().map(|state| &state.output))?;
+        let keeps_new = !arguments.invert;
+        let mut sieve = Sieve::new(&session, &scratch, machine.memory, keeps_new, output, commit_every)?;
         let passed = pass.run(hasher, resume_at, &interrupt, &mut sieve)?;
         (passed, sieve.counts, None)
     };

@@ -17,13 +17,14 @@ use super::scratch::Scratch;
 use super::session::{Session, spool_bytes, waiting_bytes};
 use super::spool::Spool;
 use super::window::Panes;
+use crate::announce;
 use crate::commands::input::{ParsedRows, shown_input};
 use crate::failure::Failure;
 use crate::picture::RowCounts;
 use crate::run_state::{FilterState, RunState};
 use overbank::filter::cascade::{Arrivals, CascadeFilter};
 use overbank::profile::{KeyedRows as _, Rows as _};
-use overbank_ingest::{Chunk, Position};
+use overbank_ingest::{Chunk, Position, Reader};
 use std::ops::Range;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
@@ -46,6 +47,7 @@ pub(super) struct Sieve<'s> {
     commit_every: Duration,
     pub(super) counts: RowCounts,
     committed_at: Instant,
+    committed_rows: u64,
     waiting_since: Instant,
     last_answer: Duration,
 }
@@ -61,12 +63,13 @@ enum Header {
 }
 
 impl<'s> Sieve<'s> {
-    /// A sieve with the shares of `memory_bytes` that its session left to it.
+    /// A sieve with the shares of `memory_bytes` that its session left to it, which prints to `output`.
     pub(super) fn new(
         session: &'s Session,
         scratch: &'s Scratch,
         memory_bytes: u64,
         keeps_new: bool,
+        output: Output,
         commit_every: Duration,
     ) -> Result<Self, Failure> {
         let resumed = session.resumed.as_ref();
@@ -80,13 +83,14 @@ impl<'s> Sieve<'s> {
             scratch,
             arrivals: Arrivals::new(waiting_bytes(memory_bytes))?,
             spool: Spool::new(spool_bytes(memory_bytes)),
-            output: Output::open(resumed.map(|state| state.output))?,
+            output,
             header,
             panes: Panes::new(session.window),
             keeps_new,
             commit_every,
             counts: RowCounts::default(),
             committed_at: Instant::now(),
+            committed_rows: 0,
             waiting_since: Instant::now(),
             last_answer: Duration::ZERO,
         })
@@ -150,11 +154,15 @@ impl<'s> Sieve<'s> {
         Ok(())
     }
 
-    fn commit(&mut self, position: &Position, complete: bool) -> Result<(), Failure> {
-        let run = RunState { complete, position: position.clone() };
-        let state = FilterState { run, window: self.panes.window(), output: self.output.mark()? };
+    /// Commits what stands behind `position`; `complete` says of a run that has ended whether its stream has too.
+    fn commit(&mut self, position: &Position, complete: Option<bool>) -> Result<(), Failure> {
+        let run = RunState { complete: complete == Some(true), position: position.clone() };
+        let output = self.output.mark(complete.is_some())?;
+        let state = FilterState { run, window: self.panes.window(), output };
         self.session.store.commit(&state.to_bytes())?;
+        announce::at("committed");
         self.committed_at = Instant::now();
+        self.committed_rows = self.counts.rows;
         Ok(())
     }
 
@@ -168,8 +176,9 @@ impl<'s> Sieve<'s> {
 
 impl Take for Sieve<'_> {
     /// Remembers where the output starts: what is printed before the first commit is cut off too.
-    fn begin(&mut self, position: &Position) -> Result<(), Failure> {
-        if self.session.kept { self.commit(position, false) } else { Ok(()) }
+    fn begin(&mut self, reader: &Reader) -> Result<(), Failure> {
+        self.output.begin(reader.inputs())?;
+        if self.session.kept { self.commit(reader.position(), None) } else { Ok(()) }
     }
 
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
@@ -198,8 +207,8 @@ impl Take for Sieve<'_> {
         }
         let is_due = self.session.kept
             && self.committed_at.elapsed() >= self.commit_every
-            && !rows.hashes().is_empty();
-        if is_due && self.arrivals.is_empty() { self.commit(chunk.position(), false) } else { Ok(()) }
+            && self.counts.rows > self.committed_rows;
+        if is_due && self.arrivals.is_empty() { self.commit(chunk.position(), None) } else { Ok(()) }
     }
 
     fn stop(&mut self) -> Result<(), Failure> {
@@ -213,7 +222,12 @@ impl Take for Sieve<'_> {
             // Tables without rows have no chunk that brings their header.
             self.pass_header(header, "the input")?;
         }
-        self.output.flush()?;
-        if self.session.kept { self.commit(position, complete) } else { Ok(()) }
+        if self.session.kept {
+            self.commit(position, Some(complete))
+        } else if complete {
+            self.output.finish()
+        } else {
+            self.output.flush()
+        }
     }
 }
