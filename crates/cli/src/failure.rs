@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// A structure or the store refused.
-    #[error(transparent)]
+    #[error("{}", told(.0))]
     Overbank(#[from] overbank::Error),
     /// An input could not be read.
     #[error(transparent)]
@@ -16,9 +16,14 @@ pub(crate) enum Failure {
         "standard output was closed before the answer was complete; read it to its end, or use --json with a file"
     )]
     ClosedPipe,
-    /// Standard output cannot be written.
-    #[error("cannot write to standard output: {0}; free some space or choose another place")]
-    Output(io::Error),
+    /// The output cannot be written.
+    #[error("cannot write to {place}: {source}; {}", remedy(source))]
+    Output {
+        /// Standard output, or the file.
+        place: String,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// The options contradict each other or the store.
     #[error("{0}")]
     Usage(String),
@@ -49,9 +54,49 @@ impl From<overbank_ingest::Error> for Failure {
     }
 }
 
+impl Failure {
+    /// What is said of an output that cannot be written.
+    pub(crate) fn output(place: &str, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::BrokenPipe if place == STANDARD_OUTPUT => Failure::ClosedPipe,
+            _ => Failure::Output { place: place.to_owned(), source },
+        }
+    }
+}
+
+/// How messages call standard output.
+pub(crate) const STANDARD_OUTPUT: &str = "standard output";
+
+/// An error while standard output is written.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe { Failure::ClosedPipe } else { Failure::Output(error) }
+        Failure::output(STANDARD_OUTPUT, error)
+    }
+}
+
+/// What helps against an error of a write.
+pub(crate) fn remedy(error: &io::Error) -> &'static str {
+    use io::ErrorKind::{
+        FileTooLarge, IsADirectory, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem,
+        StorageFull,
+    };
+    match error.kind() {
+        StorageFull | QuotaExceeded => "free some space or choose another place",
+        FileTooLarge => "raise the limit of file sizes (ulimit -f), or choose a file system for larger files",
+        PermissionDenied | ReadOnlyFilesystem | IsADirectory | NotFound => {
+            "choose a place that can be written"
+        }
+        _ => "the system's log may tell why; choose another place",
+    }
+}
+
+/// An error of the library, with what helps where the operating system refused a write.
+fn told(error: &overbank::Error) -> String {
+    match error {
+        overbank::Error::Io { op: "write" | "create" | "sync" | "set the length of", source, .. } => {
+            format!("{error}; {}", remedy(source))
+        }
+        _ => error.to_string(),
     }
 }
 
@@ -66,3 +111,24 @@ pub(crate) enum Outcome {
 
 /// The result of a command.
 pub(crate) type CommandResult = Result<Outcome, Failure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_is_that_of_the_errors_number() {
+        let told = |errno: rustix::io::Errno| Failure::output("out", errno.into()).to_string();
+        assert!(told(rustix::io::Errno::NOSPC).contains("free some space"));
+        assert!(told(rustix::io::Errno::DQUOT).contains("free some space"));
+        assert!(told(rustix::io::Errno::FBIG).contains("ulimit -f"));
+        let failed = told(rustix::io::Errno::IO);
+        assert!(failed.contains("cannot write to out") && failed.contains("another place"), "{failed}");
+        assert!(!failed.contains("free some space"), "{failed}");
+        assert!(
+            Failure::output(STANDARD_OUTPUT, rustix::io::Errno::PIPE.into())
+                .to_string()
+                .contains("was closed")
+        );
+    }
+}

@@ -6,9 +6,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long a command that keeps nothing may take for its clean stop.
@@ -22,8 +21,7 @@ pub(crate) struct Interrupt {
     raised: Arc<AtomicBool>,
     /// Its other end is closed when the first signal comes, which ends every wait for it.
     call: Option<Arc<UnixStream>>,
-    /// A directory that must go before the process does.
-    scratch: Arc<Mutex<Option<PathBuf>>>,
+    keeps_nothing: Arc<AtomicBool>,
 }
 
 impl Interrupt {
@@ -58,10 +56,9 @@ impl Interrupt {
         Ok(self.call()?.map_or_else(SystemWaiter::default, SystemWaiter::with_call))
     }
 
-    /// From now on, `directory` is removed before a signal ends the process. As nothing is kept then, the second signal is not
-    /// waited for long.
-    pub(crate) fn removes(&self, directory: &Path) {
-        *self.scratch.lock().unwrap_or_else(PoisonError::into_inner) = Some(directory.to_owned());
+    /// The command keeps nothing: a signal that it does not heed soon ends it without a second one.
+    pub(crate) fn keeps_nothing(&self) {
+        self.keeps_nothing.store(true, Ordering::Relaxed);
     }
 
     fn watch(&self, mut ear: UnixStream, caller: UnixStream) {
@@ -70,19 +67,10 @@ impl Interrupt {
             return;
         }
         drop(caller);
-        let keeps_nothing = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let keeps_nothing = self.keeps_nothing.load(Ordering::Relaxed);
         // A pipe between two ends of one process cannot refuse a timeout.
         let _ = ear.set_read_timeout(keeps_nothing.then_some(GRACE));
         let second = ear.read_exact(&mut rung);
-        let Some(directory) = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
-            std::process::exit(EXIT_CODE);
-        };
-        // Other threads may still make files there; a few rounds outrun them.
-        for _ in 0..8 {
-            if std::fs::remove_dir_all(&directory).is_ok() || !directory.exists() {
-                break;
-            }
-        }
         if second.is_err() {
             let _ = writeln!(io::stderr(), "overbank: interrupted; nothing is kept without --store");
         }

@@ -1,6 +1,7 @@
 //! The `overbank` command.
 
 mod allocator;
+mod announce;
 mod arguments;
 mod commands;
 mod failure;
@@ -18,10 +19,13 @@ use clap::Parser;
 use failure::Outcome;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 fn main() -> ExitCode {
     allocator::hold_what_is_used();
     silence_caught_panics();
+    report_large_files();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
@@ -61,6 +65,12 @@ fn silence_caught_panics() {
             print(panic);
         }
     }));
+}
+
+/// A write beyond the limit of file sizes is to be an error that is reported, not the end of the process.
+fn report_large_files() {
+    // Whoever may not handle the signal is ended by it, as before.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
 /// Help and version as they are; a refused command line as one line, like every other error.

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::units;
+use rustix::process::{Resource, getrlimit};
 
 /// The high-water mark of resident memory.
 pub(crate) fn peak_memory_bytes() -> u64 {
@@ -22,8 +23,21 @@ pub(crate) fn ignores(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Refuses a budget that the machine does not have: the allocation would end the process without a word.
+/// What a process holds beside its budget: the program itself, stacks, the allocator's slack.
+const ALLOWANCE_BYTES: u64 = 24 << 20;
+
+/// Refuses a budget that the machine or a limit of the process does not have: the allocation would end the process without a word.
 pub(crate) fn check_memory(budget_bytes: u64) -> Result<(), Failure> {
+    let needed_bytes = budget_bytes.saturating_add(ALLOWANCE_BYTES);
+    if let Some(limit_bytes) = getrlimit(Resource::As).current.filter(|limit| *limit < needed_bytes) {
+        return Err(Failure::Usage(format!(
+            "--memory {} needs an address space of {} with the program itself, and this process may have {}; give less, or raise \
+             the limit (ulimit -v)",
+            units::bytes(budget_bytes),
+            units::bytes(needed_bytes),
+            units::bytes(limit_bytes)
+        )));
+    }
     let Some(machine_bytes) = figure("/proc/meminfo", "MemTotal:") else { return Ok(()) };
     if budget_bytes <= machine_bytes {
         return Ok(());

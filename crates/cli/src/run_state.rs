@@ -2,10 +2,14 @@
 //!
 //! ```text
 //! of a profile   magic "OBrun" 5 B │ version u8 │ complete u8 │ the reader's position …
-//! of a filter    magic "OBset" 5 B │ version u8 │ complete u8 │ window 17 B │ output 24 B │ the reader's position …
+//! of a filter    magic "OBset" 5 B │ version u8 │ complete u8 │ window 17 B │ output 51 B │ the reader's position …
 //!     window: kind u8 (0 none, 1 rows, 2 nanoseconds) │ length u64 │ how much of the newest pane has passed u64
-//!     output: device u64 │ inode u64 │ length u64; all 0 where it is no file
+//!     output: kind u8 (0 nothing is printed, 1 a stream, 2 a file) │ ended u8 │ open row u8 │ start u64 │ bytes u64
+//!             │ XXH3-128 of them u128 │ device u64 │ inode u64
 //! ```
+//!
+//! Version 1 of a filter's state named the output by device, inode and length alone. Such a store is taken up by later runs,
+//! but a run of it that printed rows cannot be resumed: nothing says what its output held.
 
 use crate::failure::Failure;
 use overbank_ingest::Position;
@@ -13,6 +17,7 @@ use overbank_ingest::Position;
 const MAGIC: &[u8; 5] = b"OBrun";
 const FILTER_MAGIC: &[u8; 5] = b"OBset";
 const VERSION: u8 = 1;
+const FILTER_VERSION: u8 = 2;
 
 /// Where a run of `profile` stands.
 pub(crate) struct RunState {
@@ -32,7 +37,7 @@ impl RunState {
 
     /// Reads what [`RunState::to_bytes`] wrote; the store has verified its checksum.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Failure> {
-        let (complete, position) = opened(bytes, MAGIC)?;
+        let (_, complete, position) = opened(bytes, MAGIC, VERSION)?;
         Ok(Self { complete, position: Position::from_bytes(position)? })
     }
 }
@@ -41,7 +46,7 @@ impl RunState {
 pub(crate) struct FilterState {
     pub(crate) run: RunState,
     pub(crate) window: Window,
-    pub(crate) output: Output,
+    pub(crate) output: Mark,
 }
 
 /// How long keys are remembered, and how far the newest pane is.
@@ -63,53 +68,128 @@ pub(crate) enum WindowKind {
     Nanoseconds = 2,
 }
 
-/// The file that the rows went to, and how long it was.
+/// How far the output is, known by what it holds: files are copied and moved, and devices change their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Output {
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
+pub(crate) struct Mark {
+    pub(crate) kind: MarkKind,
+    /// Whether the run ended by itself, so that nothing was printed behind this mark.
+    pub(crate) ended: bool,
+    /// Whether the last row had no line end.
+    pub(crate) is_open: bool,
+    /// Where in its file the output starts.
+    pub(crate) start: u64,
+    /// Bytes from there.
     pub(crate) bytes: u64,
+    /// XXH3-128 of those bytes of a file.
+    pub(crate) hash: u128,
+    /// Device and inode of the file: a hint that matters while there are no bytes to know it by.
+    pub(crate) identity: (u64, u64),
+}
+
+/// What the rows went to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum MarkKind {
+    /// The command prints no rows.
+    #[default]
+    Nothing = 0,
+    /// A pipe, a terminal, a device: what is printed cannot be looked at again.
+    Stream = 1,
+    /// A file.
+    File = 2,
+    /// Printed by a version that did not note what.
+    Unknown,
+}
+
+impl Mark {
+    fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = vec![self.kind as u8, u8::from(self.ended), u8::from(self.is_open)];
+        bytes.extend(self.start.to_le_bytes());
+        bytes.extend(self.bytes.to_le_bytes());
+        bytes.extend(self.hash.to_le_bytes());
+        bytes.extend(self.identity.0.to_le_bytes());
+        bytes.extend(self.identity.1.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &mut &[u8]) -> Result<Self, Failure> {
+        let kind = match byte(bytes)? {
+            0 => MarkKind::Nothing,
+            1 => MarkKind::Stream,
+            2 => MarkKind::File,
+            _ => return Err(foreign()),
+        };
+        let (ended, is_open) = (flag(bytes)?, flag(bytes)?);
+        let (start, length) = (number(bytes)?, number(bytes)?);
+        let hash = u128::from(number(bytes)?) | u128::from(number(bytes)?) << 64;
+        let identity = (number(bytes)?, number(bytes)?);
+        Ok(Self { kind, ended, is_open, start, bytes: length, hash, identity })
+    }
 }
 
 impl FilterState {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let Self { run, window, output } = self;
         let mut bytes = FILTER_MAGIC.to_vec();
-        bytes.extend([VERSION, u8::from(run.complete), window.kind as u8]);
-        for number in [window.length, window.passed, output.device, output.inode, output.bytes] {
-            bytes.extend(number.to_le_bytes());
-        }
+        bytes.extend([FILTER_VERSION, u8::from(run.complete), window.kind as u8]);
+        bytes.extend(window.length.to_le_bytes());
+        bytes.extend(window.passed.to_le_bytes());
+        bytes.extend(output.to_bytes());
         bytes.extend(run.position.to_bytes());
         bytes
     }
 
     /// Reads what [`FilterState::to_bytes`] wrote; the store has verified its checksum.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Failure> {
-        let (complete, rest) = opened(bytes, FILTER_MAGIC)?;
-        let (kind, rest) = rest.split_first().ok_or_else(foreign)?;
-        let kind = match kind {
+        let (version, complete, mut rest) = opened(bytes, FILTER_MAGIC, FILTER_VERSION)?;
+        let kind = match byte(&mut rest)? {
             0 => WindowKind::None,
             1 => WindowKind::Rows,
             2 => WindowKind::Nanoseconds,
             _ => return Err(foreign()),
         };
-        let (numbers, position) = rest.split_first_chunk::<40>().ok_or_else(foreign)?;
-        let mut numbers = numbers.as_chunks::<8>().0.iter().map(|number| u64::from_le_bytes(*number));
-        let mut next = || numbers.next().ok_or_else(foreign);
-        let window = Window { kind, length: next()?, passed: next()? };
-        let output = Output { device: next()?, inode: next()?, bytes: next()? };
-        Ok(Self { run: RunState { complete, position: Position::from_bytes(position)? }, window, output })
+        let window = Window { kind, length: number(&mut rest)?, passed: number(&mut rest)? };
+        let output = if version == 1 {
+            for _device_inode_length in 0..3 {
+                number(&mut rest)?;
+            }
+            Mark { kind: MarkKind::Unknown, ..Mark::default() }
+        } else {
+            Mark::from_bytes(&mut rest)?
+        };
+        Ok(Self { run: RunState { complete, position: Position::from_bytes(rest)? }, window, output })
     }
 }
 
-/// Whether the stream was read to its end, and what follows.
-fn opened<'b>(bytes: &'b [u8], magic: &[u8]) -> Result<(bool, &'b [u8]), Failure> {
+fn number(bytes: &mut &[u8]) -> Result<u64, Failure> {
+    let (number, rest) = bytes.split_first_chunk::<8>().ok_or_else(foreign)?;
+    *bytes = rest;
+    Ok(u64::from_le_bytes(*number))
+}
+
+fn byte(bytes: &mut &[u8]) -> Result<u8, Failure> {
+    let (byte, rest) = bytes.split_first().ok_or_else(foreign)?;
+    *bytes = rest;
+    Ok(*byte)
+}
+
+fn flag(bytes: &mut &[u8]) -> Result<bool, Failure> {
+    match byte(bytes)? {
+        flag @ (0 | 1) => Ok(flag == 1),
+        _ => Err(foreign()),
+    }
+}
+
+/// The version of a state, whether its stream was read to its end, and what follows.
+fn opened<'b>(bytes: &'b [u8], magic: &[u8], newest: u8) -> Result<(u8, bool, &'b [u8]), Failure> {
     match bytes.strip_prefix(magic).ok_or_else(foreign)? {
-        [VERSION, complete @ (0 | 1), rest @ ..] => Ok((*complete == 1, rest)),
-        [version, ..] if *version != VERSION => Err(Failure::Overbank(overbank::Error::UnsupportedVersion {
+        [version, complete @ (0 | 1), rest @ ..] if (1..=newest).contains(version) => {
+            Ok((*version, *complete == 1, rest))
+        }
+        [version, ..] if *version > newest => Err(Failure::Overbank(overbank::Error::UnsupportedVersion {
             what: "the state of the run".to_owned(),
             found: (*version).into(),
-            supported: VERSION.into(),
+            supported: newest.into(),
         })),
         _ => Err(foreign()),
     }
@@ -127,16 +207,57 @@ fn foreign() -> Failure {
 mod tests {
     use super::*;
 
+    /// The position of a reader at the start of its stream.
+    fn start() -> Position {
+        overbank_ingest::Reader::open(overbank_ingest::Options::new(["/dev/null"]))
+            .expect("an empty input")
+            .position()
+            .clone()
+    }
+
+    fn state() -> FilterState {
+        let output = Mark {
+            kind: MarkKind::File,
+            ended: true,
+            is_open: false,
+            start: 3,
+            bytes: 4,
+            hash: u128::MAX - 5,
+            identity: (6, 7),
+        };
+        let window = Window { kind: WindowKind::Rows, length: 8, passed: 9 };
+        FilterState { run: RunState { complete: true, position: start() }, window, output }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_and_the_version_before_it_too() {
+        let back = FilterState::from_bytes(&state().to_bytes()).expect("our own bytes");
+        assert_eq!((back.output, back.window, back.run.complete), (state().output, state().window, true));
+        let mut first = FILTER_MAGIC.to_vec();
+        first.extend([1, 1, WindowKind::Rows as u8]);
+        for number in [8u64, 9, 10, 11, 12] {
+            first.extend(number.to_le_bytes());
+        }
+        first.extend(start().to_bytes());
+        let back = FilterState::from_bytes(&first).expect("version 1");
+        assert_eq!(
+            (back.output.kind, back.window, back.run.complete),
+            (MarkKind::Unknown, state().window, true)
+        );
+    }
+
     #[test]
     fn what_is_no_state_is_refused() {
-        let mut whole = FILTER_MAGIC.to_vec();
-        whole.extend([VERSION, 1, 1]);
-        whole.extend([7; 40]);
+        let mut whole = state().to_bytes();
         for length in 0..whole.len() {
             assert!(FilterState::from_bytes(&whole[..length]).is_err(), "{length} bytes");
         }
-        assert!(FilterState::from_bytes(&whole).is_err(), "no position follows");
         assert!(RunState::from_bytes(&whole).is_err(), "a filter is no profile");
+        for (at, bad) in [(6, 2), (7, 3), (24, 3), (25, 2), (26, 2)] {
+            let mut damaged = whole.clone();
+            damaged[at] = bad;
+            assert!(FilterState::from_bytes(&damaged).is_err(), "byte {at}");
+        }
         whole[5] = 9;
         assert!(
             FilterState::from_bytes(&whole)

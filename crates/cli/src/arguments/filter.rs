@@ -24,15 +24,16 @@ A row is a line, or what the format has for one; it comes out byte for byte as i
 field the whole line is the key. \"New\" is certain; a new key is taken for a seen one at the rate of --error.
 
 Rows wait while they are asked for together, but those of a pipe no longer than 0.1 s or ten times the last answer; a
-pipe that pauses gets its answer at once. A store remembers which rows standard output has, and after an interruption
-the same command with --resume goes on behind them. If standard output is a file (>> FILE), it is cut back to the last
-commit, so no row is lost or comes twice; a pipe may get the rows since the last commit a second time after a crash,
-never after Ctrl-C: what it did not take then, the next run prints.
+pipe that pauses gets its answer at once. A store remembers what was printed, and after an interruption the same
+command with --resume goes on behind it: give --output FILE (or >> FILE). The file must hold what it held at the last
+commit, wherever it is now; what came after is cut off. So no row is lost or comes twice, or the command refuses. A pipe
+may get the rows since the last commit a second time after a crash, never after Ctrl-C: what it did not take then, the
+next run prints.
 
 Examples:
   overbank dedup urls.txt.gz > unique.txt
   overbank dedup --key url --format jsonl 'crawl/*.jsonl.zst' --memory 1GiB --keys 1e10
-  overbank dedup --store seen today.csv --key id > new.csv
+  overbank dedup --store seen today.csv --key id --output new.csv
   tail -f log | overbank dedup --window 1e6
   overbank dedup --store seen --remove withdrawn.txt")]
 pub(crate) struct DedupArguments {
@@ -47,6 +48,11 @@ pub(crate) struct DedupArguments {
     /// with it, and one that was taken for another goes with that
     #[arg(long, requires = "store", conflicts_with_all = ["invert", "window"])]
     pub(crate) remove: bool,
+
+    /// Write the rows to FILE instead of standard output: with --store in place, so that --resume goes on in it; without, FILE is
+    /// replaced once all rows are there
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "remove")]
+    pub(crate) output: Option<PathBuf>,
 
     /// Remember a key for about so many rows, such as 1e6, or so long, such as 10m, from its first row on: between 7/8 of the
     /// window and all of it. The store of an earlier run keeps its window's kind

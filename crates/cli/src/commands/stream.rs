@@ -5,6 +5,7 @@
 
 use super::input::{self, Input};
 use super::session::Session;
+use crate::announce;
 use crate::arguments::StreamArguments;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -86,7 +87,9 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     let threads = arguments.machine.threads.map_or_else(default_threads, usize::from);
     process::check_memory(arguments.machine.memory)?;
     let mut options = input::reader_options(&arguments.input, arguments.weight.as_ref(), job.value)?;
+    announce::at("opening");
     let session = Session::open(job, plan(arguments.machine.memory, job.flash.is_some())?, threads)?;
+    announce::at("opened");
     input::fit_chunks(&mut options, session.profile().plan(), threads);
     options.pause = Some(PAUSE);
     options.waiter = Arc::new(interrupt.waiter()?);
@@ -111,6 +114,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
                 Err(overbank_ingest::Error::Interrupted { .. }) => return Ok(None),
                 chunk => chunk?,
             };
+            announce::at("chunk");
             moved |= chunk.as_ref().is_some_and(|chunk| !chunk.is_empty());
             ended = chunk.is_none();
             progress.update(reader.bytes_read());
@@ -121,7 +125,9 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
         reading?;
         if session.kept {
             let state = RunState { complete: ended, position: reader.position().clone() };
+            announce::at("committing");
             session.store.commit(&state.to_bytes())?;
+            announce::at("committed");
         }
         if ended {
             break;

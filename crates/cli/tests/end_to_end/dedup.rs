@@ -1,24 +1,23 @@
 //! `dedup` against what a set in memory says: order, bytes, keys, repeats, windows, later runs, interruptions, pipes.
 
+use crate::announced::{Announced, signal};
 use crate::command::{Ran, Run, overbank};
 use crate::stream::{Random, file, keys, lines, sample};
-use rustix::process::{Pid, Signal, kill_process};
-use std::collections::{HashMap, HashSet, VecDeque};
+use rustix::process::Signal;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 /// Enough expected keys for no false positive in any test here: one in a million tests.
 const EXACT: &str = "dedup --memory 32MiB --keys 1e6 --error 1e-12";
 
-fn exact(words: &str) -> Run {
+pub(crate) fn exact(words: &str) -> Run {
     overbank(&format!("{EXACT} {words}"))
 }
 
 /// The lines that come first, or the others.
-fn sieved(text: &[u8], keeps_new: bool) -> String {
+pub(crate) fn sieved(text: &[u8], keeps_new: bool) -> String {
     let mut seen = HashSet::new();
     let kept = text.split_inclusive(|&byte| byte == b'\n').filter(|&line| {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -195,83 +194,6 @@ fn statistics_add_up() {
     assert!(ran.err.lines().all(|line| line.chars().count() <= 80), "{}", ran.err);
 }
 
-fn signal(child: &Child, signal: Signal) {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
-    kill_process(pid, signal).expect("the child has not been waited for");
-}
-
-/// Starts a run that appends to `out`.
-fn appending(store: &Path, input: &Path, out: &Path) -> Child {
-    let out = OpenOptions::new().append(true).create(true).open(out).unwrap();
-    exact("--quiet --threads 2 --commit-every 0 --resume --store")
-        .with(store)
-        .with(input)
-        .output_to(out)
-        .start()
-}
-
-#[test]
-fn an_output_file_of_any_number_of_kills_is_that_of_a_quiet_run() {
-    let place = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    let text = lines(&keys(106, 300_000, 200_000));
-    let input = file(place.path(), "rows", &text);
-    let expected = sieved(&text, true);
-    let started = Instant::now();
-    exact("--commit-every 0 --threads 2 --store").with(place.path().join("quiet")).with(&input).run().text();
-    let longest = started.elapsed();
-    let (mut random, mut kills) = (Random(107), 0);
-    for round in 0..4 {
-        let (store, out) =
-            (place.path().join(format!("store-{round}")), place.path().join(format!("out-{round}")));
-        for attempt in 0..12 {
-            let mut child = appending(&store, &input, &out);
-            std::thread::sleep(longest.mul_f64(random.below(500) as f64 / 1000.0));
-            signal(&child, if attempt % 4 == 3 { Signal::INT } else { Signal::KILL });
-            if child.wait().unwrap().success() {
-                break;
-            }
-            kills += 1;
-        }
-        let last = appending(&store, &input, &out).wait_with_output().unwrap();
-        let err = String::from_utf8_lossy(&last.stderr);
-        assert!(last.status.success(), "{err}");
-        assert!(fs::read_to_string(&out).unwrap() == expected, "round {round}");
-        assert!(overbank("verify --json").with(&store).run().json()["whole"].as_bool().unwrap());
-    }
-    assert!(kills >= 8, "only {kills} kills came in time");
-}
-
-#[test]
-fn a_pipe_gets_every_row_at_least_once_whatever_kills_the_run() {
-    let place = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    let text = lines(&keys(108, 200_000, 150_000));
-    let input = file(place.path(), "rows", &text);
-    let store = place.path().join("store");
-    let mut got: HashMap<String, u64> = HashMap::new();
-    let mut random = Random(109);
-    for attempt in 0..=6 {
-        let child = exact("--commit-every 0 --threads 2 --resume --store").with(&store).with(&input).start();
-        let id = Pid::from_raw(child.id() as i32).unwrap();
-        let reading = std::thread::spawn(move || child.wait_with_output().unwrap());
-        if attempt < 6 {
-            std::thread::sleep(Duration::from_millis(random.below(400)));
-            // It may have ended, but nobody has taken its number yet or it is gone: both are fine.
-            let _ = kill_process(id, Signal::KILL);
-        }
-        let output = reading.join().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        // A torn last line is the kernel's, not ours.
-        for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
-            *got.entry(line.to_owned()).or_default() += 1;
-        }
-        if output.status.success() {
-            break;
-        }
-    }
-    let missing = sieved(&text, true).split_inclusive('\n').filter(|line| !got.contains_key(*line)).count();
-    assert_eq!(missing, 0);
-}
-
 #[test]
 fn an_interrupted_store_wants_to_be_resumed() {
     let place = tempfile::tempdir().unwrap();
@@ -310,28 +232,33 @@ fn a_pipe_that_pauses_gets_its_answers() {
 
 #[test]
 fn a_signal_leaves_no_scratch_files() {
-    for kind in [Signal::INT, Signal::TERM] {
+    for kind in [Signal::INT, Signal::TERM, Signal::KILL] {
         let place = tempfile::tempdir().unwrap();
         let mut child = exact("-").variable("TMPDIR", place.path().to_str().unwrap()).piped();
         let mut feed = child.stdin.take().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
         feed.write_all(b"a\n").unwrap();
         assert_eq!(out.next().unwrap().unwrap(), "a");
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "the scratch store");
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "scratch files have no names");
         signal(&child, kind);
-        Ran::from(child.wait_with_output().unwrap()).ends_naming(130, &["interrupted", "nothing is kept"]);
+        if kind == Signal::KILL {
+            assert_eq!(child.wait().unwrap().code(), None);
+        } else {
+            Ran::from(child.wait_with_output().unwrap())
+                .ends_naming(130, &["interrupted", "nothing is kept"]);
+        }
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
         drop(feed);
     }
     // One that cannot stop cleanly, because it waits for the first byte of its input, goes all the same.
     let place = tempfile::tempdir().unwrap();
-    let mut child = exact("-").variable("TMPDIR", place.path().to_str().unwrap()).piped();
-    let feed = child.stdin.take().unwrap();
-    while fs::read_dir(place.path()).unwrap().count() == 0 {
-        std::thread::yield_now();
-    }
-    signal(&child, Signal::INT);
-    let ran = Ran::from(child.wait_with_output().unwrap());
+    let run = exact("-").variable("TMPDIR", place.path().to_str().unwrap());
+    let mut run = Announced::start(run, Run::piped);
+    let feed = run.child.stdin.take().unwrap();
+    assert!(run.reach("opened"));
+    run.go_on();
+    signal(&run.child, Signal::INT);
+    let ran = run.end();
     assert_eq!((ran.code, ran.out.as_str()), (Some(130), ""));
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     drop(feed);
@@ -375,19 +302,23 @@ fn errors_leave_no_scratch_files_and_name_the_remedy() {
 fn a_second_writer_is_kept_out_while_readers_look_on() {
     let place = tempfile::tempdir().unwrap();
     let store = place.path().join("store");
-    let mut child = exact("--commit-every 0 --store").with(&store).with("-").piped();
-    let mut feed = child.stdin.take().unwrap();
+    let run = exact("--commit-every 0 --store").with(&store).with("-");
+    let mut run = Announced::start(run, Run::piped);
+    let mut feed = run.child.stdin.take().unwrap();
+    let mut out = BufReader::new(run.child.stdout.take().unwrap()).lines();
+    assert!(run.reach("committed"), "where the output starts");
+    run.go_on();
     feed.write_all(b"a\nb\n").unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(run.reach("written"));
+    run.go_on();
     assert_eq!(out.next().unwrap().unwrap(), "a");
     exact("--store").with(&store).fed("c\n").run().fails_naming(&["another process"]);
-    // The commit comes at the pause's end, just after the rows.
-    let started = Instant::now();
-    while overbank("seen").with(&store).with("a").run().code != Some(0) {
-        assert!(started.elapsed() < Duration::from_secs(20), "no commit shows");
-    }
+    // The commit of the rows comes just after them; of the two before them one is empty.
+    assert!(run.reach("committed"));
+    assert_eq!(overbank("seen").with(&store).with("a").run().code, Some(0));
     drop(feed);
-    assert!(child.wait().unwrap().success());
+    drop(out);
+    assert_eq!(run.end().code, Some(0));
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What goes wrong outside the store: one line on standard error, exit code 2, nothing on standard output, no panic.
 
-use crate::command::overbank;
+use crate::command::{Ran, overbank};
 use crate::stream::{file, keys, lines};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_closed_pipe_ends_with_one_line() {
@@ -41,6 +43,48 @@ fn a_full_output_names_the_cause() {
     for command in ["profile --json", "profile", "completions zsh", "plan --rows 5"] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         overbank(command).output_to(full).run().fails_naming(&["cannot write to standard output", "space"]);
+    }
+}
+
+/// Runs the command under a limit of the shell.
+fn limited(limit: &str, options: &str, paths: &[&Path], out: Stdio) -> Ran {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_overbank")]);
+    Ran::from(shell.args(options.split_whitespace()).args(paths).stdout(out).output().expect("a shell"))
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error_and_the_store_stays_whole() {
+    let place = tempfile::tempdir().unwrap();
+    let rows = keys(33, 200_000, 190_000);
+    let input = file(place.path(), "keys", lines(&rows));
+    let words = ["cannot write to", "File too large", "ulimit -f"];
+    // 512 KiB or 1 MiB: shells count in units of their own.
+    let out = || std::fs::File::create(place.path().join("out")).unwrap();
+    let options = "dedup --quiet --memory 256MiB --keys 1e6";
+    limited("-f 1024", options, &[&input], out().into()).ends_naming(2, &words);
+    // Rows that wait are in a file before they are on the output.
+    let options = "dedup --quiet --memory 32MiB --keys 1e6";
+    let ran = limited("-f 1024", options, &[&input], out().into());
+    ran.ends_naming(2, &["cannot keep scratch files", "File too large", "--spool"]);
+    let store = place.path().join("store");
+    let first = lines(&rows[..20_000]);
+    overbank("profile --quiet --memory 64MiB --store").with(&store).fed(first).run().text();
+    let more = "profile --quiet --memory 64MiB --append --store";
+    limited("-f 64", more, &[&store, &input], Stdio::piped()).fails_naming(&[
+        "cannot",
+        "File too large",
+        "ulimit -f",
+    ]);
+    assert!(overbank("verify --json").with(&store).run().json()["whole"].as_bool().unwrap());
+    assert_eq!(overbank("quantile --json").with(&store).run().json()["count"], 20_000);
+}
+
+#[test]
+fn a_limit_of_the_address_space_below_the_budget_is_said_before_anything_is_read() {
+    for options in ["dedup --memory 64MiB", "profile --memory 64MiB"] {
+        let ran = limited("-v 70000", options, &[Path::new("/nowhere")], Stdio::piped());
+        ran.fails_naming(&["--memory 64.0 MiB", "88.0 MiB", "ulimit -v"]);
     }
 }
 

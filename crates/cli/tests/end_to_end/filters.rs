@@ -1,5 +1,6 @@
 //! `seen` and `filter`: answers against a multiset, bulk builds, plans, damage, full disks, memory.
 
+use crate::announced::killed;
 use crate::command::overbank;
 use crate::stores::SmallDisk;
 use crate::stream::{Random, counts, file, keys, lines};
@@ -56,12 +57,10 @@ fn a_build_goes_on_after_an_interruption() {
     let rows = keys(122, 300_000, 200_000);
     let input = file(place.path(), "rows", lines(&rows));
     let store = place.path().join("store");
-    for delay in [30, 60, 90, 120] {
-        let run = overbank(&format!("{BUILD} --json --commit-every 0 --resume")).with(&store).with(&input);
-        let mut child = run.start();
-        std::thread::sleep(std::time::Duration::from_millis(delay));
-        child.kill().unwrap();
-        child.wait().unwrap();
+    let build = || overbank(&format!("{BUILD} --json --commit-every 0 --resume")).with(&store).with(&input);
+    let mut random = Random(126);
+    for passed in [1, 4, 7, 12] {
+        assert!(killed(build(), passed, &mut random));
     }
     overbank(&format!("{BUILD} --json --resume")).with(&store).with(&input).run().json();
     let filter = overbank("filter info --json").with(&store).run().json();

@@ -1,6 +1,7 @@
 //! The command from outside: exit code, standard output and standard error of real processes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends where it stands")]
 
+mod announced;
 mod answers;
 mod command;
 mod counts;
@@ -10,6 +11,7 @@ mod filters;
 mod kept_keys;
 mod live;
 mod memory;
+mod outputs;
 mod queries;
 mod resume;
 mod stores;

@@ -1,15 +1,15 @@
 //! Runs that are killed: `--resume` ends with the answer of a run that was left alone.
 //!
-//! The kills fall at times drawn from a fixed seed, over the whole of a run: into the store's creation, into reading,
-//! into commits, into recovery itself.
+//! The kills fall at points that the process announces, drawn from a fixed seed over the whole of a run, and just behind them: into
+//! the store's creation, into reading, into commits, into recovery itself.
 
+use crate::announced::{Announced, killed, points, signal};
 use crate::command::{Run, overbank};
 use crate::stream::{Random, file, keys, lines};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Child;
-use std::time::{Duration, Instant};
 
 /// Kills in one test run.
 const KILLS: usize = 52;
@@ -33,40 +33,23 @@ fn answer(mut report: Value) -> Value {
     report
 }
 
-fn signal(child: &Child, signal: Signal) {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
-    kill_process(pid, signal).expect("the child has not been waited for");
-}
-
-/// Starts `run`, sends SIGKILL after `delay`, and says whether it ended by itself before.
-fn killed(run: Run, delay: Duration) -> bool {
-    let mut child = run.start();
-    std::thread::sleep(delay);
-    signal(&child, Signal::KILL);
-    child.wait().expect("the child can be waited for").success()
-}
-
 #[test]
 fn any_number_of_kills_leaves_the_answer_of_a_quiet_run() {
     let place = quick_place();
     let input = file(place.path(), "keys", lines(&keys(21, 60_000, 30_000)));
-    let started = Instant::now();
     let whole = answer(profile(&place.path().join("whole"), &input).run().json());
-    let mut longest = started.elapsed();
-
+    let points = points(profile(&place.path().join("counted"), &input));
     let mut random = Random(22);
     let (mut kills, mut rounds, mut kills_without_a_store) = (0, 0, 0);
     while kills < KILLS {
         let store = place.path().join(format!("store-{rounds}"));
-        rounds += 1;
         let mut rows_before = 0;
-        let mut stuck = 0;
-        loop {
-            let delay = longest.mul_f64(random.below(700) as f64 / 1000.0);
-            if killed(profile(&store, &input).with("--resume"), delay) {
-                break;
-            }
+        // Every round starts with a kill at a point of its own; together they go through all of a run.
+        let mut passed = rounds % points;
+        rounds += 1;
+        while killed(profile(&store, &input).with("--resume"), passed, &mut random) {
             kills += 1;
+            passed = random.below(points);
             // What is there is a whole store, or none yet; a later commit never has fewer rows.
             let seen = overbank("quantile --json").with(&store).run();
             if seen.code == Some(2) {
@@ -77,18 +60,15 @@ fn any_number_of_kills_leaves_the_answer_of_a_quiet_run() {
             let seen: Value = serde_json::from_str(&seen.out).unwrap();
             let rows = seen["count"].as_u64().unwrap();
             assert!(rows >= rows_before, "{rows} rows after {rows_before}");
-            stuck = if rows == rows_before { stuck + 1 } else { 0 };
-            if stuck > 8 {
-                // A machine busier than it was at the start: allow more time.
-                longest = longest.mul_f64(1.5);
-            }
             rows_before = rows;
         }
         assert!(overbank("verify --json").with(&store).run().json()["whole"].as_bool().unwrap());
         let end = profile(&store, &input).with("--resume").run().json();
         assert_eq!(answer(end), whole, "round {rounds}");
     }
-    println!("{kills} kills in {rounds} rounds, {kills_without_a_store} before the first commit");
+    println!(
+        "{kills} kills in {rounds} rounds of {points} points, {kills_without_a_store} before the first commit"
+    );
 }
 
 #[test]
@@ -107,26 +87,22 @@ fn counts_on_flash_survive_any_number_of_kills() {
         report["counts"]["flash"].as_object_mut().unwrap().remove("pending_chunks").unwrap();
         (answer(report), overbank("estimate --json --keys-from -").with(store).fed(asked.clone()).run().out)
     };
-    let started = Instant::now();
     let quiet = place.path().join("quiet");
     let report = count(&quiet).run().json();
-    let longest = started.elapsed();
     let whole = answers(&quiet, report);
-    let (mut random, mut kills) = (Random(31), 0);
-    for round in 0..3 {
-        let store = place.path().join(format!("store-{round}"));
-        for _ in 0..8 {
-            let delay = longest.mul_f64(random.below(500) as f64 / 1000.0);
-            if killed(count(&store).with("--resume"), delay) {
-                break;
-            }
+    let points = points(count(&place.path().join("counted")));
+    let (mut random, mut kills, mut rounds) = (Random(31), 0, 0);
+    while kills < 12 {
+        let store = place.path().join(format!("store-{rounds}"));
+        rounds += 1;
+        while kills < 12 && killed(count(&store).with("--resume"), random.below(points), &mut random) {
             kills += 1;
         }
         let report = count(&store).with("--resume").run().json();
         assert!(overbank("verify --json").with(&store).run().json()["whole"].as_bool().unwrap());
-        assert!(answers(&store, report) == whole, "round {round}");
+        assert!(answers(&store, report) == whole, "round {rounds}");
     }
-    assert!(kills >= 6, "only {kills} kills came in time");
+    println!("{kills} kills in {rounds} rounds of {points} points");
 }
 
 #[test]
@@ -137,7 +113,13 @@ fn a_kill_while_the_store_is_made_leaves_a_store_or_none() {
     let mut random = Random(24);
     for round in 0..20 {
         let store = place.path().join(format!("store-{round}"));
-        killed(profile(&store, &input), Duration::from_micros(random.below(30_000)));
+        let mut run = Announced::start(profile(&store, &input), Run::start);
+        assert_eq!(run.point().as_deref(), Some("opening"));
+        run.go_on();
+        for _ in 0..random.below(4_000_000) {
+            std::hint::spin_loop();
+        }
+        run.kill();
         assert_eq!(answer(profile(&store, &input).with("--resume").run().json()), whole, "round {round}");
     }
 }
@@ -178,17 +160,19 @@ fn ctrl_c_keeps_what_was_read_and_says_how_to_go_on() {
 fn ctrl_c_and_resume_give_the_answer_of_a_quiet_run() {
     let place = quick_place();
     let input = file(place.path(), "keys", lines(&keys(26, 100_000, 60_000)));
-    let started = Instant::now();
     let whole = answer(profile(&place.path().join("whole"), &input).run().json());
-    let longest = started.elapsed();
+    let points = points(profile(&place.path().join("counted"), &input));
     let mut random = Random(27);
     let mut interrupted = 0;
     for round in 0..6 {
         let store = place.path().join(format!("store-{round}"));
-        let child = profile(&store, &input).start();
-        std::thread::sleep(longest.mul_f64(0.2 + random.below(500) as f64 / 1000.0));
-        signal(&child, Signal::INT);
-        let ran = crate::command::Ran::from(child.wait_with_output().unwrap());
+        let mut run = Announced::start(profile(&store, &input), Run::start);
+        for _ in 0..2 + random.below(points - 4) {
+            run.point();
+        }
+        signal(&run.child, Signal::INT);
+        let ran = run.end();
+        // Nobody says when a signal arrives: perhaps behind the last row.
         if ran.code != Some(0) {
             ran.ends_naming(130, &["interrupted after", "--resume"]);
             interrupted += 1;
@@ -197,7 +181,7 @@ fn ctrl_c_and_resume_give_the_answer_of_a_quiet_run() {
         }
         assert_eq!(answer(profile(&store, &input).with("--resume").run().json()), whole, "round {round}");
     }
-    assert!(interrupted > 0, "no signal came in time");
+    assert!(interrupted > 0, "no signal was heeded");
 }
 
 #[test]
@@ -206,18 +190,10 @@ fn another_input_or_other_options_are_not_resumed() {
     let rows = keys(28, 400_000, 60_000);
     let input = file(place.path(), "keys", lines(&rows));
     let store = place.path().join("store");
-    let mut longest = Duration::from_millis(400);
-    loop {
-        killed(profile(&store, &input).with("--resume"), longest);
-        let info = overbank("info --json").with(&store).run();
-        if info.code == Some(0) && !info.json()["summaries"].as_array().unwrap().is_empty() {
-            break;
-        }
-        longest += longest;
-    }
-    let complete = overbank("info --json").with(&store).run().json()["complete"].as_bool().unwrap();
-    let what = if complete { "--append" } else { "--resume" };
-    profile(&store, &input).run().fails_naming(&["store", "already holds", what]);
+    let mut run = Announced::start(profile(&store, &input), Run::start);
+    assert!(run.reach("committed"));
+    run.kill();
+    profile(&store, &input).run().fails_naming(&["store", "already holds", "--resume"]);
     let other = file(place.path(), "other", lines(&rows));
     profile(&store, &other).with("--resume").run().fails_naming(&[
         "cannot resume",

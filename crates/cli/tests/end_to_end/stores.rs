@@ -4,6 +4,7 @@ use crate::command::overbank;
 use crate::stream::{Random, file, keys, lines};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,7 +18,7 @@ fn kept(place: &Path) -> PathBuf {
 }
 
 /// The files of a store, with their bytes.
-fn image(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn image(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let files = fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
     let mut image: Vec<(PathBuf, Vec<u8>)> =
         files.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
@@ -234,6 +235,17 @@ fn damage_is_reported_and_never_becomes_an_answer() {
         fs::write(path, bytes).unwrap();
     }
     assert!(overbank("verify").with(&store).run().text().contains("no damage"));
+}
+
+#[test]
+fn a_store_is_its_owners_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let store = kept(place.path());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&store), 0o700);
+    for (path, _) in image(&store) {
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
 }
 
 #[test]

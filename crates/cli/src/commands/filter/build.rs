@@ -4,6 +4,7 @@ use super::keys::{Act, Keys};
 use super::pass::Pass;
 use super::scratch::Scratch;
 use super::session::{Session, Wanted};
+use crate::announce;
 use crate::arguments::BuildArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
@@ -26,9 +27,12 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
         window: None,
         resume: arguments.resume,
         append: arguments.append,
+        prints: false,
     };
-    let mut scratch = Scratch::new(Some(&arguments.store), &interrupt);
-    let session = Session::open(&wanted, pass.threads, &mut scratch)?;
+    let scratch = Scratch::new(Some(&arguments.store));
+    announce::at("opening");
+    let session = Session::open(&wanted, pass.threads, &scratch)?;
+    announce::at("opened");
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
     let mut keys = Keys::new(&session, Act::Insert, machine.memory, commit_every, pass.clock());
     let passed = pass.run(session.store.hasher(), session.resume_at(), &interrupt, &mut keys)?;

@@ -1,11 +1,14 @@
 //! `overbank dedup [FILE…]`: the first row of every key, or the repeats; or the keys of rows forgotten.
 
 use super::keys::{Act, Keys};
+use super::outlet::Escape;
 use super::output::Output;
 use super::pass::Pass;
 use super::rows::{Pace, Sieve};
 use super::scratch::Scratch;
 use super::session::{Session, Wanted};
+use super::sink::Place;
+use crate::announce;
 use crate::arguments::DedupArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
@@ -20,7 +23,10 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     let machine = &arguments.machine;
     let pass = Pass::new(&arguments.input, machine, !arguments.remove, &interrupt)?;
     let threads = pass.threads;
-    let mut scratch = Scratch::new(arguments.spool.as_deref().or(arguments.store.as_deref()), &interrupt);
+    let scratch = Scratch::new(arguments.spool.as_deref().or(arguments.store.as_deref()));
+    if arguments.store.is_none() {
+        interrupt.keeps_nothing();
+    }
     let wanted = Wanted {
         store: arguments.store.as_deref(),
         filter: &arguments.filter,
@@ -29,8 +35,11 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         window: arguments.window.map(Into::into),
         resume: arguments.resume,
         append: arguments.append,
+        prints: !arguments.remove,
     };
-    let session = Session::open(&wanted, threads, &mut scratch)?;
+    announce::at("opening");
+    let session = Session::open(&wanted, threads, &scratch)?;
+    announce::at("opened");
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
     let (hasher, resume_at) = (session.store.hasher(), session.resume_at());
     let (passed, counts, removed) = if arguments.remove {
@@ -38,9 +47,12 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         let passed = pass.run(hasher, resume_at, &interrupt, &mut keys)?;
         (passed, keys.counts, Some(keys.changed))
     } else {
-        // Rows that standard output does not take any more are worth keeping where there is a place for them.
+        let file = arguments.output.as_deref();
+        let place = Place { file, commits: session.kept, resumes: arguments.resume };
+        // Rows that the output does not take any more are worth keeping where there is a place for them.
         let owed = session.kept.then(|| scratch.file()).transpose()?;
-        let output = Output::open(session.resumed.as_ref().map(|state| state.output), &interrupt, owed)?;
+        let escape = Escape { call: interrupt.call()?, owed };
+        let output = Output::open(place, session.resumed.as_ref().map(|state| &state.output), escape)?;
         let pace = Pace { commit_every, clock: pass.clock() };
         let mut sieve = Sieve::new(&session, &scratch, machine.memory, !arguments.invert, output, pace)?;
         let passed = pass.run(hasher, resume_at, &interrupt, &mut sieve)?;

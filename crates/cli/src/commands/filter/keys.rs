@@ -2,13 +2,14 @@
 
 use super::pass::Take;
 use super::session::{Session, waiting_bytes};
+use crate::announce;
 use crate::commands::input::ParsedRows;
 use crate::failure::Failure;
 use crate::picture::RowCounts;
-use crate::run_state::{FilterState, Output, RunState};
+use crate::run_state::{FilterState, Mark, RunState};
 use overbank::KeyHash;
 use overbank::profile::{KeyedRows as _, Rows as _};
-use overbank_ingest::{Position, Waiter};
+use overbank_ingest::{Position, Reader, Waiter};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -75,15 +76,17 @@ impl<'s> Keys<'s> {
     fn commit(&mut self, position: &Position, complete: bool) -> Result<(), Failure> {
         self.settle()?;
         let run = RunState { complete, position: position.clone() };
-        let state = FilterState { run, window: self.session.window, output: Output::default() };
+        let state = FilterState { run, window: self.session.window, output: Mark::default() };
+        announce::at("committing");
         self.session.store.commit(&state.to_bytes())?;
+        announce::at("committed");
         (self.committed_at, self.has_news) = (self.clock.now(), false);
         Ok(())
     }
 }
 
 impl Take for Keys<'_> {
-    fn begin(&mut self, _: &Position) -> Result<(), Failure> {
+    fn begin(&mut self, _: &Reader) -> Result<(), Failure> {
         Ok(())
     }
 

@@ -13,6 +13,7 @@ mod plan;
 mod rows;
 mod scratch;
 mod session;
+mod sink;
 mod spool;
 mod window;
 

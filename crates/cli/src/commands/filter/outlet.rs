@@ -17,6 +17,15 @@ const GRACE: Duration = Duration::from_millis(300);
 /// What a pipe with room takes without blocking, and the least that one of ours is given at a time.
 const PIPE_BYTES: usize = 4096;
 
+/// How to get away from an output that has no room when a signal comes.
+#[derive(Debug, Default)]
+pub(super) struct Escape {
+    /// What can be read, or is closed at its other end, once a signal has come.
+    pub(super) call: Option<OwnedFd>,
+    /// Where rows go that the output does not take any more; without it, nowhere.
+    pub(super) owed: Option<File>,
+}
+
 /// Bytes that did not go out, in a file without a name.
 #[derive(Debug)]
 pub(super) struct Owed {
@@ -40,8 +49,8 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    /// Writes to `file`, until `call` can be read and it has no room; then to `owed`, if that is given.
-    pub(super) fn new(file: File, call: Option<OwnedFd>, owed: Option<File>) -> io::Result<Self> {
+    /// Writes to `file`.
+    pub(super) fn new(file: File) -> io::Result<Self> {
         let kind = file.metadata()?.file_type();
         let (file, step_bytes) = match kind {
             _ if kind.is_file() => (file, None),
@@ -54,12 +63,17 @@ impl Outlet {
             }
             _ => (file, Some(PIPE_BYTES)),
         };
-        let owed = owed.map(|file| Owed { file, bytes: 0 });
-        Ok(Self { file, step_bytes, call, leave_at: None, has_left: false, owed })
+        Ok(Self { file, step_bytes, call: None, leave_at: None, has_left: false, owed: None })
     }
 
-    pub(super) fn file(&mut self) -> &mut File {
-        &mut self.file
+    /// From now on, writes until the call of `escape` comes and there is no room; then to where it says.
+    pub(super) fn leave_by(&mut self, escape: Escape) {
+        self.call = escape.call;
+        self.owed = escape.owed.map(|file| Owed { file, bytes: 0 });
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
     }
 
     /// Whether it was called away from a file without room: what is written since is owed.
@@ -146,7 +160,8 @@ mod tests {
             let (mut reader, writer) = ends(is_pipe);
             let (caller, call) = UnixStream::pair().expect("a pair of sockets");
             let owed = tempfile::tempfile().expect("a temporary file");
-            let mut outlet = Outlet::new(writer, Some(call.into()), Some(owed)).expect("an outlet");
+            let mut outlet = Outlet::new(writer).expect("an outlet");
+            outlet.leave_by(Escape { call: Some(call.into()), owed: Some(owed) });
             let written: Vec<u8> = (0..writes.iter().sum::<usize>()).map(|at| (at % 251) as u8).collect();
             // Someone who reads a part and then stops: that calls the outlet away.
             let reading = std::thread::spawn(move || {

@@ -1,77 +1,54 @@
-//! Rows on standard output, byte for byte, and how far it got: what a file on standard output holds beyond the last commit is cut off
-//! when a run is resumed.
+//! Rows on the output, byte for byte, and how far they got.
 
-use super::outlet::{Outlet, Owed};
+use super::outlet::{Escape, Owed};
+use super::sink::{Place, Sink};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::run_state;
-use rustix::fs::{OFlags, fcntl_getfl};
-use std::fs::File;
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use crate::run_state::Mark;
+use std::io::{BufWriter, Write};
+use std::path::Path;
 
 /// Bytes written at a time.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// Standard output.
+/// The output of rows.
 pub(super) struct Output {
-    out: BufWriter<Outlet>,
-    /// Device and inode, where it is a regular file.
-    file: Option<(u64, u64)>,
+    out: BufWriter<Sink>,
     /// Whether the last row had no line end.
     is_open: bool,
 }
 
 impl Output {
-    /// Takes over standard output, without the line buffer that the standard library puts before it. What a file there holds
-    /// beyond `committed` is cut off. Rows that a blocked pipe did not take when a signal came go to `owed`, if that is given.
-    pub(super) fn open(
-        committed: Option<run_state::Output>,
-        interrupt: &Interrupt,
-        owed: Option<File>,
-    ) -> Result<Self, Failure> {
-        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        Self::to(file, committed, interrupt, owed)
+    /// Opens `place` to go on behind `resumed`; as [`Sink::open`].
+    pub(super) fn open(place: Place<'_>, resumed: Option<&Mark>, escape: Escape) -> Result<Self, Failure> {
+        let sink = Sink::open(place, resumed, escape)?;
+        let is_open = resumed.is_some_and(|mark| mark.is_open);
+        Ok(Self { out: BufWriter::with_capacity(BUFFER_BYTES, sink), is_open })
     }
 
-    /// As [`Output::open`], of another file than standard output.
-    pub(super) fn to(
-        mut file: File,
-        committed: Option<run_state::Output>,
-        interrupt: &Interrupt,
-        owed: Option<File>,
-    ) -> Result<Self, Failure> {
-        let metadata = file.metadata()?;
-        let identity = metadata.is_file().then(|| (metadata.dev(), metadata.ino()));
-        if let Some(mark) = committed
-            && identity == Some((mark.device, mark.inode))
-            && metadata.len() >= mark.bytes
-        {
-            file.set_len(mark.bytes)?;
-            file.seek(SeekFrom::Start(mark.bytes))?;
-        } else if identity.is_some() && fcntl_getfl(&file).map_err(io::Error::from)?.contains(OFlags::APPEND)
-        {
-            file.seek(SeekFrom::End(0))?;
-        }
-        let outlet = Outlet::new(file, interrupt.call()?, owed)?;
-        Ok(Self { out: BufWriter::with_capacity(BUFFER_BYTES, outlet), file: identity, is_open: false })
+    /// Gets ready to print; as [`Sink::begin`].
+    pub(super) fn begin<'p>(&mut self, inputs: impl Iterator<Item = &'p Path>) -> Result<(), Failure> {
+        self.out.get_mut().begin(inputs)
     }
 
     /// Writes a row; the last row of an input may lack a line end, which it gets if another follows.
     #[inline]
     pub(super) fn row(&mut self, row: &[u8]) -> Result<(), Failure> {
         if self.is_open {
-            self.out.write_all(b"\n")?;
+            self.write(b"\n")?;
         }
         self.is_open = row.last() != Some(&b'\n');
-        Ok(self.out.write_all(row)?)
+        self.write(row)
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.out.write_all(bytes).map_err(|error| self.out.get_ref().failure(error))
     }
 
     /// Writes a part of rows that were written to another run's output.
     pub(super) fn part(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.is_open = bytes.last() != Some(&b'\n');
-        Ok(self.out.write_all(bytes)?)
+        self.write(bytes)
     }
 
     /// Whether a signal came while standard output had no room.
@@ -86,15 +63,18 @@ impl Output {
 
     /// Hands on what is written so far.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
-        Ok(self.out.flush()?)
+        self.out.flush().map_err(|error| self.out.get_ref().failure(error))
     }
 
-    /// Makes what is written so far as durable as a file can be, and says how far it got.
-    pub(super) fn mark(&mut self) -> Result<run_state::Output, Failure> {
-        self.out.flush()?;
-        let Some((device, inode)) = self.file else { return Ok(run_state::Output::default()) };
-        let file = self.out.get_mut().file();
-        file.sync_data()?;
-        Ok(run_state::Output { device, inode, bytes: file.stream_position()? })
+    /// Makes what is written so far as durable as it can be, and says how far it got; `ended` if nothing more will be printed.
+    pub(super) fn mark(&mut self, ended: bool) -> Result<Mark, Failure> {
+        self.flush()?;
+        self.out.get_mut().mark(ended, self.is_open)
+    }
+
+    /// The last row is written: the output is whole.
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        self.flush()?;
+        self.out.get_mut().finish()
     }
 }

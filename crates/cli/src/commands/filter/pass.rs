@@ -1,6 +1,7 @@
 //! One pass over a stream whose keys go to a filter: parsed side by side, taken in the stream's order.
 
 use super::session::check_memory;
+use crate::announce;
 use crate::arguments::InputArguments;
 use crate::commands::input::{self, Input, ParsedRows};
 use crate::commands::stream::default_threads;
@@ -22,8 +23,8 @@ pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// What takes the rows of a stream, chunk by chunk, in order.
 pub(super) trait Take: Send {
-    /// The stream starts here.
-    fn begin(&mut self, position: &Position) -> Result<(), Failure>;
+    /// The stream starts where `reader` stands.
+    fn begin(&mut self, reader: &Reader) -> Result<(), Failure>;
 
     /// Takes the rows of a chunk.
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure>;
@@ -89,7 +90,7 @@ impl Pass {
             None => Reader::open(self.options.clone())?,
         };
         let flow = Flow { input: Input::new(Parser::new(&self.options, hasher)), taker: PhantomData };
-        taker.begin(reader.position())?;
+        taker.begin(&reader)?;
         let progress = Progress::start(reader.total_bytes(), self.is_quiet);
         let mut complete = false;
         let next = || {
@@ -100,6 +101,7 @@ impl Pass {
                 Err(overbank_ingest::Error::Interrupted { .. }) => return Ok(None),
                 chunk => chunk?,
             };
+            announce::at("chunk");
             complete = chunk.is_none();
             progress.update(reader.bytes_read());
             Ok(chunk)

@@ -18,13 +18,14 @@ use super::scratch::Scratch;
 use super::session::{Session, spool_bytes, waiting_bytes};
 use super::spool::Spool;
 use super::window::Panes;
+use crate::announce;
 use crate::commands::input::{ParsedRows, shown_input};
 use crate::failure::Failure;
 use crate::picture::RowCounts;
 use crate::run_state::{FilterState, RunState};
 use overbank::filter::cascade::{Arrivals, CascadeFilter};
 use overbank::profile::{KeyedRows as _, Rows as _};
-use overbank_ingest::{Chunk, Position, Waiter};
+use overbank_ingest::{Chunk, Position, Reader, Waiter};
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
@@ -72,7 +73,7 @@ enum Header {
 }
 
 impl<'s> Sieve<'s> {
-    /// A sieve with the shares of `memory_bytes` that its session left to it.
+    /// A sieve with the shares of `memory_bytes` that its session left to it, which prints to `output`.
     pub(super) fn new(
         session: &'s Session,
         scratch: &'s Scratch,
@@ -170,15 +171,21 @@ impl<'s> Sieve<'s> {
         self.session.kept && !self.output.has_left()
     }
 
-    fn commit(&mut self, position: &Position, complete: bool) -> Result<(), Failure> {
-        let output = self.output.mark()?;
+    /// Commits what stands behind `position`; `complete` says of a run that has ended whether its stream has too.
+    fn commit(&mut self, position: &Position, complete: Option<bool>) -> Result<(), Failure> {
+        self.output.flush()?;
+        let is_all_out = !self.output.has_left();
+        let output = self.output.mark(complete.is_some() && is_all_out)?;
         let owed = self.output.take_owed();
-        let run = RunState { complete: complete && owed.is_none(), position: position.clone() };
+        let complete = complete == Some(true) && owed.is_none();
         if let Some(owed) = owed {
             owed::keep(&self.session.store, owed)?;
         }
+        let run = RunState { complete, position: position.clone() };
         let state = FilterState { run, window: self.panes.window(), output };
+        announce::at("committing");
         self.session.store.commit(&state.to_bytes())?;
+        announce::at("committed");
         (self.committed_at, self.has_news) = (self.pace.clock.now(), false);
         Ok(())
     }
@@ -193,9 +200,10 @@ impl<'s> Sieve<'s> {
 
 impl Take for Sieve<'_> {
     /// Remembers where the output starts: what is printed before the first commit is cut off too.
-    fn begin(&mut self, position: &Position) -> Result<(), Failure> {
+    fn begin(&mut self, reader: &Reader) -> Result<(), Failure> {
+        self.output.begin(reader.inputs())?;
         owed::pay(&self.session.store, |bytes| self.output.part(bytes))?;
-        if self.may_commit() { self.commit(position, false) } else { Ok(()) }
+        if self.may_commit() { self.commit(reader.position(), None) } else { Ok(()) }
     }
 
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
@@ -226,7 +234,7 @@ impl Take for Sieve<'_> {
         self.has_news |= !rows.hashes().is_empty();
         let since_commit = self.pace.clock.now().duration_since(self.committed_at);
         let is_due = self.may_commit() && self.has_news && since_commit >= self.pace.commit_every;
-        if is_due && self.arrivals.is_empty() { self.commit(chunk.position(), false) } else { Ok(()) }
+        if is_due && self.arrivals.is_empty() { self.commit(chunk.position(), None) } else { Ok(()) }
     }
 
     fn stop(&mut self) -> Result<(), Failure> {
@@ -240,7 +248,12 @@ impl Take for Sieve<'_> {
             // Tables without rows have no chunk that brings their header.
             self.pass_header(header, "the input")?;
         }
-        self.output.flush()?;
-        if self.session.kept { self.commit(position, complete) } else { Ok(()) }
+        if self.session.kept {
+            self.commit(position, Some(complete))
+        } else if complete {
+            self.output.finish()
+        } else {
+            self.output.flush()
+        }
     }
 }

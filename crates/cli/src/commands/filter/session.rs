@@ -13,7 +13,7 @@ use super::scratch::Scratch;
 use crate::arguments::{FilterArguments, MachineArguments, PANES};
 use crate::failure::Failure;
 use crate::key_fields::KeyFields;
-use crate::run_state::{FilterState, Window, WindowKind};
+use crate::run_state::{FilterState, MarkKind, Window, WindowKind};
 use crate::{process, units};
 use overbank::Seed;
 use overbank::filter::cascade::{CascadeFilter, CascadeOptions};
@@ -45,6 +45,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) window: Option<Window>,
     pub(crate) resume: bool,
     pub(crate) append: bool,
+    /// Whether the command prints rows.
+    pub(crate) prints: bool,
 }
 
 /// A store with its filter.
@@ -60,7 +62,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Opens or makes the store; without a directory, in `scratch`.
-    pub(crate) fn open(wanted: &Wanted<'_>, threads: usize, scratch: &mut Scratch) -> Result<Self, Failure> {
+    pub(crate) fn open(wanted: &Wanted<'_>, threads: usize, scratch: &Scratch) -> Result<Self, Failure> {
         let machine = wanted.machine;
         let mut options = options(wanted.filter, machine.memory, wanted.window)?;
         // Refused before there is a store.
@@ -74,7 +76,7 @@ impl Session {
         }
         let store = match wanted.store {
             Some(directory) => Store::open_or_create(directory, store_options)?,
-            None => Store::create(scratch.make()?, store_options)?,
+            None => Store::nameless(scratch.place()?, store_options)?,
         };
         let position = store.position();
         let state = if position.is_empty() { None } else { Some(FilterState::from_bytes(&position)?) };
@@ -134,6 +136,20 @@ fn take_up(
         return Err(Failure::Usage(format!(
             "{place} remembers a run that was interrupted; give --resume to go on with it, --append to leave it at that, or \
              another directory"
+        )));
+    }
+    let printed = |state: &FilterState| match state.output.kind {
+        MarkKind::Nothing => Some(false),
+        MarkKind::Stream | MarkKind::File => Some(true),
+        MarkKind::Unknown => None,
+    };
+    if let Some(state) = state.as_ref().filter(|state| wanted.resume && !state.run.complete)
+        && printed(state).is_some_and(|printed| printed != wanted.prints)
+    {
+        return Err(Failure::Usage(format!(
+            "{place} remembers an interrupted run of a command that prints {}, so this one cannot go on with it; give the same \
+             command again, or another directory",
+            if wanted.prints { "no rows" } else { "rows" }
         )));
     }
     // A run that was whole is gone on with behind its end.

@@ -9,7 +9,7 @@
 //! |---|---|---|---|
 //! | a row | two copies | written and read once, sequentially, if it does not fit | its bytes, up to the share |
 
-use super::scratch::{Scratch, unusable};
+use super::scratch::Scratch;
 use crate::failure::Failure;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
@@ -54,7 +54,7 @@ impl Spool {
         scratch: &Scratch,
         visit: impl FnMut(&[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let lost = |error| unusable(scratch.place(), &error);
+        let lost = |error| scratch.unusable(&error);
         match &mut self.file {
             Some(file) if self.file_bytes > 0 => {
                 file.rewind().map_err(lost)?;
@@ -77,7 +77,7 @@ impl Spool {
             Some(file) => file,
             none => none.insert(scratch.file()?),
         };
-        file.write_all(&self.ram).map_err(|error| unusable(scratch.place(), &error))?;
+        file.write_all(&self.ram).map_err(|error| scratch.unusable(&error))?;
         self.file_bytes += self.ram.len() as u64;
         self.ram.clear();
         Ok(())
@@ -128,7 +128,6 @@ fn read_length(stored: &mut impl BufRead) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interrupt::Interrupt;
     use proptest::prelude::*;
 
     proptest! {
@@ -138,7 +137,7 @@ mod tests {
             rounds in prop::collection::vec(prop::collection::vec((0usize..400, any::<bool>()), 0..60), 1..4),
             ram_bytes_max in 1usize..3000,
         ) {
-            let scratch = Scratch::new(None, &Interrupt::default());
+            let scratch = Scratch::new(None);
             let mut spool = Spool::new(ram_bytes_max);
             for round in rounds {
                 let rows: Vec<Vec<u8>> = round.iter().enumerate().map(|(at, (length, _))| vec![at as u8; *length]).collect();

@@ -3,10 +3,12 @@
 
 use super::*;
 use crate::arguments::{Arguments, Command};
+use crate::commands::filter::outlet::Escape;
 use crate::commands::filter::output::Output;
 use crate::commands::filter::rows::{Pace, Sieve};
 use crate::commands::filter::scratch::Scratch;
 use crate::commands::filter::session::{Session, Wanted};
+use crate::commands::filter::sink::Place;
 use clap::Parser as _;
 use overbank_ingest::Wake;
 use proptest::prelude::*;
@@ -136,10 +138,12 @@ fn played(
         window: arguments.window.map(Into::into),
         resume: false,
         append: false,
+        prints: true,
     };
-    let mut scratch = Scratch::new(Some(place), &interrupt);
-    let session = Session::open(&wanted, 1, &mut scratch).expect("a session");
-    let output = Output::to(output, None, &interrupt, None).expect("an output");
+    let scratch = Scratch::new(Some(place));
+    let session = Session::open(&wanted, 1, &scratch).expect("a session");
+    let file = Place { file: Some(&path), commits: true, resumes: false };
+    let output = Output::open(file, None, Escape::default()).expect("an output");
     let clock = Arc::new(Slow(Arc::clone(&world), look));
     let pace = Pace { commit_every: Duration::MAX, clock };
     let mut sieve =
