@@ -2,39 +2,15 @@
 //! long the stream. A counting allocator looks on.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends where it stands")]
 
+mod counting;
+
 use overbank::filter::cascade::{Arrivals, CascadeFilter, CascadeOptions, Policy};
 use overbank::store::{Store, StoreOptions};
 use overbank::{KeyHash, Seed};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The system's allocator, which counts what lives and the most that ever lived.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
 /// One measurement at a time.
 static TURN: Mutex<()> = Mutex::new(());
-
-// SAFETY: every call is passed on to the system's allocator as it came; the counters own no memory.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: the caller's duties are those of the system's allocator.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the pointer came from `alloc` above, with this layout.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Keys of a call.
 const BATCH: u64 = 4096;
@@ -57,8 +33,7 @@ impl Trial {
         let place = tempfile::tempdir().unwrap();
         let store_options = StoreOptions::new().memory_bytes(256 << 20).threads(threads).seed(Seed(5));
         let store = Store::create(place.path(), store_options).unwrap();
-        let before = LIVE.load(Ordering::Relaxed);
-        PEAK.store(before, Ordering::Relaxed);
+        let before = counting::restart();
         let options = CascadeOptions {
             memory_bytes,
             keys,
@@ -73,7 +48,7 @@ impl Trial {
 
     /// The most that was held beside what there was before, `extra_bytes` of it not the filter's.
     fn check(&self, what: &str, extra_bytes: usize) {
-        let peak = PEAK.load(Ordering::Relaxed) - self.before;
+        let peak = counting::peak_bytes() - self.before;
         let allowed = self.memory_bytes + STORE_BYTES + extra_bytes;
         println!("{what}: {:.2} of {:.2} MiB", mib(peak), mib(allowed));
         assert!(peak <= allowed, "{what}: {:.2} MiB live, {:.2} are allowed", mib(peak), mib(allowed));
