@@ -1,5 +1,6 @@
 //! The `overbank` command.
 
+mod allocator;
 mod arguments;
 mod commands;
 mod failure;
@@ -19,6 +20,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    allocator::hold_what_is_used();
     silence_caught_panics();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

@@ -27,6 +27,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         HashKind::Xxh3 => "XXH3-128",
         HashKind::SipHash13 => "SipHash-1-3",
     };
+    let writer = store.writer()?;
     let sketches = sketches(&store)?;
     let filter = match store.record(filter::NAME) {
         Some(_) => Some(filter::info::facts(&store, &arguments.store)?),
@@ -45,6 +46,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
             "commit": commit.commit.0,
             "commit_time_ns": commit.time_ns,
             "device": store.device().describe(),
+            "writer_pid": writer,
             "complete": run.as_ref().map(|run| run.complete),
             "summaries": summaries.iter().map(|summary| json!({
                 "name": summary.name,
@@ -70,6 +72,11 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         ago(store.device().now_ns(), commit.time_ns)
     ));
     page.line(&format!("  reads by    {}", store.device().describe()));
+    match writer {
+        Some(0) => page.line("  written by  another process, now"),
+        Some(pid) => page.line(&format!("  written by  process {pid}, now")),
+        None => {}
+    }
     if let Some(run) = run {
         let state = if run.complete { "read to its end" } else { "interrupted; --resume goes on" };
         page.line(&format!("  stream      {state}"));

@@ -11,6 +11,7 @@ use super::CascadeFilter;
 use super::board::Era;
 use super::shared::{Shared, lock};
 use crate::batch::Sorter;
+use crate::device::thread;
 use crate::error::invalid;
 use crate::{KeyHash, Result};
 use std::sync::Arc;
@@ -236,11 +237,20 @@ impl Shared {
         self.join_packed()?;
         let (front, back) = prefixes.split_at(prefixes.len() / 2);
         let mut others = Vec::new();
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| self.sums(back, presence, &mut others));
-            let own = self.sums(front, presence, sums);
-            own.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        let is_done = std::thread::scope(|scope| {
+            let other =
+                thread::start_scoped(scope, "overbank-ask", || self.sums(back, presence, &mut others));
+            self.sums(front, presence, sums)?;
+            match other {
+                Ok(other) => {
+                    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map(|()| true)
+                }
+                Err(_) => Ok(false),
+            }
         })?;
+        if !is_done {
+            self.sums(back, presence, &mut others)?;
+        }
         sums.append(&mut others);
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::store::{
 };
 use crate::{Error, Result};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// Cascade filters own this number among the structures of a store.
@@ -314,5 +315,5 @@ fn found(store: &Store, name: &str) -> Result<Entry> {
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
     entry.require(STRUCTURE, format!("cascade filter {name:?}"))?;
-    State::decode(&entry.record.state)
+    State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
 }
