@@ -77,10 +77,14 @@ impl MemoryGroup {
         Ok(group)
     }
 
-    /// A command that runs `program` inside this group from its first instruction on.
+    /// A command that runs `program` inside this group from its first instruction on. glibc is told to hold no more than is in use:
+    /// with an arena a thread, two writers of a cascade filter, who never have 19 MiB allocated, filled 42 MiB, and 27.5 with one.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("sh");
         command
+            .env("MALLOC_ARENA_MAX", "1")
+            .env("MALLOC_MMAP_THRESHOLD_", "262144")
+            .env("MALLOC_TRIM_THRESHOLD_", "262144")
             .arg("-c")
             .arg(r#"echo $$ > "$0" && exec "$@""#)
             .arg(self.place.join("cgroup.procs"))

@@ -56,7 +56,8 @@ impl Session {
             }
             (profile, None)
         };
-        if let Some(directory) = &arguments.store {
+        // A run that is gone on with has its reader compare all that it was asked for.
+        if let Some(directory) = arguments.store.as_ref().filter(|_| resume_at.is_none()) {
             KeyFields::new(&arguments.input.key).adopt(&store, directory)?;
         }
         let profile = profile.attach(&store)?;

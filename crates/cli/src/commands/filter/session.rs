@@ -94,7 +94,8 @@ impl Session {
             (window, resumed) = take_up(wanted, &stored, state, &directory.display().to_string())?;
             options = CascadeOptions { memory_bytes: options.memory_bytes, ..stored };
         }
-        if let Some(directory) = wanted.store {
+        // A run that is gone on with has its reader compare all that it was asked for.
+        if let Some(directory) = wanted.store.filter(|_| resumed.is_none()) {
             KeyFields::new(wanted.key).adopt(&store, directory)?;
         }
         let filter = store.cascade(NAME, options)?;

@@ -54,7 +54,7 @@ impl Policy {
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CascadeOptions {
-    /// RAM in bytes, from the store's budget; at least 16 MiB.
+    /// RAM in bytes, from the store's budget; at least 16 MiB. No more is allocated; what the allocator holds beside is not counted.
     pub memory_bytes: usize,
     /// How many different keys are expected. It is no limit: more begin a generation of longer fingerprints, with room for 8
     /// times as many. Fewer take a bit or so more each, and make fewer false positives.
