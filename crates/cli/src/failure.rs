@@ -1,12 +1,13 @@
 //! Why a command ends without its answer, and the exit code that says so.
 
+use crate::units;
 use std::io;
 
 /// What ends a command early. Every message is one line that names the thing and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// A structure or the store refused.
-    #[error(transparent)]
+    #[error("{}", as_given(.0))]
     Overbank(#[from] overbank::Error),
     /// An input could not be read.
     #[error(transparent)]
@@ -25,6 +26,22 @@ pub(crate) enum Failure {
     /// Ctrl-C, or a termination signal. What was committed is kept.
     #[error("{0}")]
     Interrupted(String),
+}
+
+/// The refusal of an option of the library, with the name and the units that the command gives it.
+fn as_given(error: &overbank::Error) -> String {
+    let overbank::Error::InvalidOption { name, value, why } = error else { return error.to_string() };
+    let option = match *name {
+        "false_positive_rate" => "--error",
+        "epsilon" => "--epsilon",
+        "delta" => "--delta",
+        "cell_bits" => "--cell-bits",
+        "memory" | "memory_bytes" => "--memory",
+        _ => return error.to_string(),
+    };
+    let bytes = value.trim_end_matches(" bytes").parse().ok().filter(|_| option == "--memory");
+    let value = bytes.map_or_else(|| value.clone(), units::bytes);
+    format!("{option} cannot be {value}: {why}")
 }
 
 impl Failure {

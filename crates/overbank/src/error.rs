@@ -147,6 +147,17 @@ pub enum Error {
         budget_bytes: usize,
     },
 
+    /// The system gives this process no more memory, whatever the budget allows.
+    #[error(
+        "{what} needs {wanted_bytes} bytes, and the system gives this process no such block; lower the memory budget, or raise the limit (ulimit -v)"
+    )]
+    OutOfMemory {
+        /// Who asked.
+        what: String,
+        /// The block that was asked for.
+        wanted_bytes: usize,
+    },
+
     /// An earlier write or sync failed, so nothing more is written until the store is reopened.
     #[error("{} takes no more writes since this failed: {why}; reopen the store, it holds the last commit", path.display())]
     Poisoned {

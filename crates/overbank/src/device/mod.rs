@@ -37,6 +37,17 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+/// Refuses `bytes` of memory for `what` where the system would not give them. Asked before large blocks: an allocation that
+/// fails ends the process.
+pub(crate) fn require_memory(what: &str, bytes: usize) -> Result<()> {
+    #[cfg(target_os = "linux")]
+    if !file::address_space::has(bytes) {
+        return Err(crate::Error::OutOfMemory { what: what.to_owned(), wanted_bytes: bytes });
+    }
+    let _ = (what, bytes);
+    Ok(())
+}
+
 /// The unit of device I/O, in bytes.
 pub const BLOCK_BYTES: usize = 4096;
 

@@ -28,6 +28,7 @@
 //! into requests of at most a mebibyte and submits them all before it waits; writes of 8 MiB by `pwrite` measured
 //! 1,736 MiB/s where eight of 1 MiB in flight through io_uring measured 1,690 (fio, ext4 on a virtual disk).
 
+pub(super) mod address_space;
 mod errors;
 mod handle;
 mod kind;
