@@ -239,39 +239,3 @@ pub(crate) fn corrupt_bytes(
         found: found.to_string(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::sketch::{CountMin, HyperLogLog, SpaceSaving};
-    use crate::store::{Store, StoreOptions};
-
-    #[test]
-    fn bytes_that_were_handed_in_are_no_store() {
-        let store = Store::in_memory(StoreOptions::new()).unwrap();
-        let bytes = SpaceSaving::new(16, 8, store.hasher()).unwrap().to_bytes();
-        for cut in [0, 10, 40, 100, bytes.len() - 1] {
-            let errors = [
-                SpaceSaving::from_bytes(&bytes[..cut]).map(drop),
-                HyperLogLog::from_bytes(&bytes[..cut]).map(drop),
-                CountMin::<u32>::from_bytes(&bytes[..cut]).map(drop),
-            ];
-            for error in errors.map(Result::unwrap_err) {
-                let text = error.to_string();
-                assert!(!text.contains("store") && !text.contains('<') && !text.contains("  "), "{text}");
-            }
-            let text = SpaceSaving::from_bytes(&bytes[..cut]).unwrap_err().to_string();
-            assert!(text.starts_with("the bytes are damaged or cut off at byte"), "{text}");
-        }
-    }
-
-    #[test]
-    fn bytes_of_a_stores_file_name_the_file() {
-        let store = Store::in_memory(StoreOptions::new().threads(0)).unwrap();
-        let file = store.files().write_blob(b"no sketch").unwrap();
-        let error = store
-            .files()
-            .read_blob_with(&file, |total_bytes, source| SpaceSaving::read_from(total_bytes, source))
-            .unwrap_err();
-        assert!(error.to_string().starts_with("memory/000002.seg is damaged at byte"), "{error}");
-    }
-}
