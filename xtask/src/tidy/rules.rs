@@ -22,13 +22,14 @@ const BANNED: &[&str] = &[
     concat!("proxy.golang", ".org"),
 ];
 
-/// Where `unsafe` may stand: code for one instruction set, the device's files, the C interface, the bench's memory map, and the
-/// test that forks.
+/// Where `unsafe` may stand: code for one instruction set, the device's files, the C interface, the command's allocator, the
+/// bench's memory map, and the test that forks.
 const UNSAFE_PLACES: &[&str] = &[
     "crates/overbank/src/bits/",
     "crates/overbank/src/device/file",
     "crates/overbank/tests/fork.rs",
     "crates/capi/",
+    "crates/cli/src/allocator.rs",
     "bench/src/mapping.rs",
 ];
 
@@ -84,7 +85,8 @@ pub(crate) fn rust(source: &Source<'_>, test_only: bool, faults: &mut Vec<Fault>
             fault(
                 at,
                 "unsafe",
-                "unsafe code belongs into bits/, device/file*, the C interface, the bench's mapping.rs or the test that forks"
+                "unsafe code belongs into bits/, device/file*, the C interface, the command's allocator.rs, the bench's mapping.rs or \
+                 the test that forks"
                     .into(),
             );
         }

@@ -3,6 +3,7 @@
 use super::filter;
 use crate::arguments::StoreArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
+use crate::key_fields;
 use crate::page::{Align, Page, print_json};
 use crate::run_state::{FilterState, RunState};
 use crate::{picture, units};
@@ -29,7 +30,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     let writer = store.writer()?;
     let sketches = sketches(&store)?;
     let filter = match store.record(filter::NAME) {
-        Some(_) => Some(filter::info::report(&store, &arguments.store)?),
+        Some(_) => Some(filter::info::facts(&store, &arguments.store)?),
         None => None,
     };
     let run = RunState::from_bytes(&commit.position)
@@ -107,9 +108,9 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         page.heading(&format!("Sketch {name}"), "");
         picture::flash_lines(&mut page, sketch);
     }
-    if let Some(report) = &filter {
+    if let Some(facts) = &filter {
         page.heading("Filter", "");
-        picture::filter_lines(&mut page, report);
+        picture::filter_lines(&mut page, facts);
     }
     page.print()?;
     Ok(Outcome::Found)
@@ -121,6 +122,7 @@ fn kind(structure: u16) -> &'static str {
         PROFILE => "profile",
         FREQUENCY => "counts on flash",
         FILTER => "keys seen",
+        key_fields::STRUCTURE => "what the key is",
         _ => "unknown",
     }
 }

@@ -29,7 +29,7 @@ pub(crate) mod thread;
 
 pub use buffer::AlignedBuf;
 #[cfg(target_os = "linux")]
-pub use file::{Direct, Engine, FileDevice, FileOptions};
+pub use file::{Direct, Engine, FileDevice, FileOptions, NamelessDevice};
 pub(crate) use process::Process;
 
 use crate::Result;

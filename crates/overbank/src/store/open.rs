@@ -12,10 +12,10 @@ use super::files::missing;
 use super::format::{self, NamedFile, Superblock};
 use super::poison::Poison;
 use super::{Budget, FileId, Files, State, Store, StoreOptions, Workers, manifest};
-#[cfg(target_os = "linux")]
-use crate::device::FileDevice;
 use crate::device::memory::MemoryDevice;
 use crate::device::{Access, Device, DeviceFile, LockGuard};
+#[cfg(target_os = "linux")]
+use crate::device::{FileDevice, NamelessDevice};
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,6 +33,15 @@ impl Store {
     /// As [`Store::create_on`].
     pub fn create(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         Store::create_on(Arc::new(FileDevice::open_or_create(path, options.file)?), options)
+    }
+
+    /// A store in files of the directory `place` that have no names, for what outgrows RAM and nobody wants to keep: it vanishes
+    /// with the process, whatever ends it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such directory; else as [`Store::create_on`].
+    pub fn nameless(place: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
+        Store::create_on(Arc::new(NamelessDevice::open(place, options.file)?), options)
     }
 
     /// Opens the store in the directory `path` for writing, at its last commit.

@@ -23,7 +23,7 @@ pub(super) fn open(
 ) -> Result<std::result::Result<OwnedFd, Errno>> {
     let failed = |e| errors::classify(op, path, 0, e);
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let opened = errors::retry(|| rustix::fs::openat(directory, name, flags, Mode::from_raw_mode(0o644)));
+    let opened = errors::retry(|| rustix::fs::openat(directory, name, flags, Mode::from_raw_mode(0o600)));
     let fd = match opened {
         Ok(fd) => fd,
         Err(errno) => {

@@ -33,6 +33,7 @@ mod errors;
 mod handle;
 mod kind;
 mod lock;
+mod nameless;
 mod pool;
 mod probe;
 pub(super) mod process;
@@ -40,6 +41,8 @@ mod reads;
 mod ring;
 #[cfg(test)]
 mod tests;
+
+pub use nameless::NamelessDevice;
 
 use super::{Access, AlignedBuf, Device, DeviceFile, FileRead, LockGuard};
 use crate::{Error, Result};
@@ -241,13 +244,14 @@ impl FileDevice {
         Ok(Self { path: path.into(), directory, direct, batcher })
     }
 
-    /// Opens the directory `path`, making it if it is absent; its parent must exist.
+    /// Opens the directory `path`, making it if it is absent; its parent must exist. What is made is the owner's alone: a store's
+    /// seed keeps others from choosing keys that collide.
     ///
     /// # Errors
     /// As [`FileDevice::open`].
     pub fn open_or_create(path: impl AsRef<Path>, options: FileOptions) -> Result<Self> {
         let path = path.as_ref();
-        match errors::retry(|| rustix::fs::mkdir(path, Mode::from_raw_mode(0o755))) {
+        match errors::retry(|| rustix::fs::mkdir(path, Mode::from_raw_mode(0o700))) {
             Ok(()) => sync_parent(path)?,
             Err(rustix::io::Errno::EXIST) => {}
             Err(e @ rustix::io::Errno::NOENT) => {

@@ -216,18 +216,22 @@ fn a_fold_beside_writers_loses_nothing() {
     let store =
         Store::in_memory(StoreOptions::new().threads(2).seed(Seed(7)).manifest_bytes(1 << 20)).unwrap();
     let sketch = store.frequency("f", threaded(2, 3)).unwrap();
+    let model = model_of(&store, 2);
+    let total: u64 = model.counts.values().sum();
     std::thread::scope(|scope| {
         for thread in 0..2 {
             let (mut writer, store) = (FrequencyWriter::new(&sketch), &store);
             scope.spawn(move || add(&mut writer, store, thread));
         }
-        for _ in 0..4 {
-            std::thread::sleep(std::time::Duration::from_millis(20));
+        for fold in 1..=4 {
+            // Behind an eighth of the weights, two eighths, and so on, however fast they come.
+            while held(&sketch).total_weight() < total / 8 * fold {
+                std::thread::yield_now();
+            }
             held(&sketch).fold().unwrap();
         }
     });
     assert_eq!(held(&sketch).layout().pages(), 160 / 16);
-    let model = model_of(&store, 2);
     let all: Vec<KeyHash> = model.counts.keys().copied().collect();
     let estimates = held(&sketch).estimate(&all).unwrap();
     let low = all.iter().zip(&estimates).filter(|(hash, estimate)| **estimate < model.counts[*hash]).count();
