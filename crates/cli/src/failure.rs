@@ -1,5 +1,6 @@
 //! Why a command ends without its answer, and the exit code that says so.
 
+use crate::units;
 use std::io;
 
 /// What ends a command early. Every message is one line that names the thing and the remedy.
@@ -90,14 +91,32 @@ pub(crate) fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// An error of the library, with what helps where the operating system refused a write.
+/// An error of the library, with what helps where the operating system refused a write, and options as the command names them.
 fn told(error: &overbank::Error) -> String {
     match error {
+        overbank::Error::InvalidOption { name, value, why } => {
+            as_given(name, value, why).unwrap_or_else(|| error.to_string())
+        }
         overbank::Error::Io { op: "write" | "create" | "sync" | "set the length of", source, .. } => {
             format!("{error}; {}", remedy(source))
         }
         _ => error.to_string(),
     }
+}
+
+/// The refusal of an option of the library, with the name and the units that the command gives it.
+fn as_given(name: &str, value: &str, why: &str) -> Option<String> {
+    let option = match name {
+        "false_positive_rate" => "--error",
+        "epsilon" => "--epsilon",
+        "delta" => "--delta",
+        "cell_bits" => "--cell-bits",
+        "memory" | "memory_bytes" => "--memory",
+        _ => return None,
+    };
+    let bytes = value.trim_end_matches(" bytes").parse().ok().filter(|_| option == "--memory");
+    let value = bytes.map_or_else(|| value.to_owned(), units::bytes);
+    Some(format!("{option} cannot be {value}: {why}"))
 }
 
 /// How a command that ran to its end went.

@@ -27,7 +27,10 @@ impl Progress {
             ),
         };
         bar.set_style(ProgressStyle::with_template(template).expect("the templates above are well formed"));
-        bar.enable_steady_tick(Duration::from_millis(250));
+        // A bar starts a thread, and panics where there can be none; without, it moves when there is news.
+        if !bar.is_hidden() && std::thread::Builder::new().spawn(|| ()).is_ok() {
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
         Self { bar }
     }
 

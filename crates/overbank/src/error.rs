@@ -147,6 +147,17 @@ pub enum Error {
         budget_bytes: usize,
     },
 
+    /// The system gives this process no more memory, whatever the budget allows.
+    #[error(
+        "{what} needs {wanted_bytes} bytes, and the system gives this process no such block; lower the memory budget, or raise the limit (ulimit -v)"
+    )]
+    OutOfMemory {
+        /// Who asked.
+        what: String,
+        /// The block that was asked for.
+        wanted_bytes: usize,
+    },
+
     /// An earlier write or sync failed, so nothing more is written until the store is reopened.
     #[error("{} takes no more writes since this failed: {why}; reopen the store, it holds the last commit", path.display())]
     Poisoned {
@@ -226,41 +237,5 @@ pub(crate) fn corrupt_bytes(
         what,
         expected: expected.to_string(),
         found: found.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::sketch::{CountMin, HyperLogLog, SpaceSaving};
-    use crate::store::{Store, StoreOptions};
-
-    #[test]
-    fn bytes_that_were_handed_in_are_no_store() {
-        let store = Store::in_memory(StoreOptions::new()).unwrap();
-        let bytes = SpaceSaving::new(16, 8, store.hasher()).unwrap().to_bytes();
-        for cut in [0, 10, 40, 100, bytes.len() - 1] {
-            let errors = [
-                SpaceSaving::from_bytes(&bytes[..cut]).map(drop),
-                HyperLogLog::from_bytes(&bytes[..cut]).map(drop),
-                CountMin::<u32>::from_bytes(&bytes[..cut]).map(drop),
-            ];
-            for error in errors.map(Result::unwrap_err) {
-                let text = error.to_string();
-                assert!(!text.contains("store") && !text.contains('<') && !text.contains("  "), "{text}");
-            }
-            let text = SpaceSaving::from_bytes(&bytes[..cut]).unwrap_err().to_string();
-            assert!(text.starts_with("the bytes are damaged or cut off at byte"), "{text}");
-        }
-    }
-
-    #[test]
-    fn bytes_of_a_stores_file_name_the_file() {
-        let store = Store::in_memory(StoreOptions::new().threads(0)).unwrap();
-        let file = store.files().write_blob(b"no sketch").unwrap();
-        let error = store
-            .files()
-            .read_blob_with(&file, |total_bytes, source| SpaceSaving::read_from(total_bytes, source))
-            .unwrap_err();
-        assert!(error.to_string().starts_with("memory/000002.seg is damaged at byte"), "{error}");
     }
 }

@@ -3,6 +3,7 @@
 use crate::arguments::SketchArguments;
 use crate::failure::Failure;
 use crate::units;
+use overbank::Error;
 use overbank::frequency::FrequencyOptions;
 use overbank::profile::Plan;
 
@@ -60,5 +61,11 @@ fn sized(
     }
     // Any epsilon will do to learn how many rows delta needs.
     let depth = FrequencyOptions::new().error(0.5, delta).layout()?.depth();
-    Ok(cells.bytes(bytes, depth))
+    let options = cells.bytes(bytes, depth);
+    match plan.fitted(&options, 1).and_then(|fitted| fitted.plan().map(drop)) {
+        Err(Error::InvalidOption { name: "pages", why, .. }) => {
+            Err(Failure::Usage(format!("--flash cannot be {}: {why}", units::bytes(bytes))))
+        }
+        _ => Ok(options),
+    }
 }

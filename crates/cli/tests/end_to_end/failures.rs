@@ -153,6 +153,13 @@ fn options_that_cannot_be_are_refused_before_anything_is_read() {
     refused(&format!("count --delta 1e-9 {store}"), &["delta", "e^-16"]);
     refused(&format!("count --flash 0 {store}"), &["--flash", "profile"]);
     refused(&format!("count --flash 100 {store}"), &["--flash", "100 B", "1.00 MiB"]);
+    refused(&format!("count --flash 100TiB {store}"), &["--flash", "100 TiB", "GiB"]);
+    refused(&format!("profile --flash 100TiB {store}"), &["--flash", "100 TiB", "GiB"]);
+    refused(&format!("dedup --error 0 {store}"), &["--error cannot be 0", "0.5"]);
+    refused("filter build --error 2 /nowhere/store", &["--error cannot be 2", "0.5"]);
+    refused(&format!("count --epsilon 0 {store}"), &["--epsilon cannot be 0", "2^-30"]);
+    refused(&format!("count --delta 0 {store}"), &["--delta cannot be 0", "e^-16"]);
+    refused("profile --memory 1KiB", &["--memory cannot be 1.00 KiB", "8 MiB"]);
     refused(&format!("count --pending 100000 {store}"), &["--pending 100000", "64.0 MiB", "give less"]);
     refused(&format!("profile --memory 8MiB --flash 1GiB {store}"), &["memory", "16 MiB"]);
     overbank("plan").run().fails_naming(&["--rows"]);

@@ -9,6 +9,7 @@ mod dedup;
 mod failures;
 mod filters;
 mod kept_keys;
+mod limits;
 mod live;
 mod memory;
 mod outputs;

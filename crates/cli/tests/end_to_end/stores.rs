@@ -249,6 +249,78 @@ fn a_store_is_its_owners_alone() {
 }
 
 #[test]
+fn a_manifest_that_was_cut_is_damage() {
+    let place = tempfile::tempdir().unwrap();
+    let store = kept(place.path());
+    let manifest = store.join("000001.man");
+    let whole = fs::read(&manifest).unwrap();
+    for bytes in [15_595, whole.len() - 2 * BLOCK_BYTES, 2 * BLOCK_BYTES, 0] {
+        fs::write(&manifest, &whole[..bytes]).unwrap();
+        for command in ["top", "info", "verify"] {
+            overbank(command).with(&store).run().fails_naming(&["000001.man", "restore"]);
+        }
+        overbank(PROFILE)
+            .with(&store)
+            .with("--append")
+            .fed("a\n")
+            .run()
+            .fails_naming(&["000001.man", "restore"]);
+    }
+    fs::write(&manifest, whole).unwrap();
+    overbank("top").with(&store).run().text();
+}
+
+#[test]
+fn what_is_no_file_is_named_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let store = kept(place.path());
+    let data = image(&store).into_iter().find(|(path, _)| path.extension().is_some_and(|end| end == "seg"));
+    let data = data.unwrap().0.file_name().unwrap().to_str().unwrap().to_owned();
+    for name in ["superblock", "000001.man", &data] {
+        let (path, kept) = (store.join(name), place.path().join("kept"));
+        fs::rename(&path, &kept).unwrap();
+        for command in ["top", "info", "verify"] {
+            let word = if name == "superblock" { "superblock" } else { "missing" };
+            overbank(command)
+                .with(&store)
+                .run()
+                .fails_naming(&[if word == "missing" { name } else { word }, word]);
+        }
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        for command in ["top", "info", "verify"] {
+            overbank(command).with(&store).run().fails_naming(&[name, "named pipe"]);
+        }
+        overbank(PROFILE).with(&store).with("--append").fed("a\n").run().fails_naming(&[name, "named pipe"]);
+        fs::remove_file(&path).unwrap();
+        fs::rename(&kept, &path).unwrap();
+    }
+    let diary = place.path().join("diary");
+    fs::write(&diary, "mine").unwrap();
+    fs::remove_file(store.join("LOCK")).unwrap();
+    fs::hard_link(&diary, store.join("LOCK")).unwrap();
+    overbank(PROFILE).with(&store).with("--append").fed("a\n").run().fails_naming(&["LOCK", "2 names"]);
+    assert_eq!(fs::read_to_string(&diary).unwrap(), "mine");
+}
+
+#[test]
+fn info_says_who_writes() {
+    let place = tempfile::tempdir().unwrap();
+    let store = kept(place.path());
+    assert!(overbank("info --json").with(&store).run().json()["writer_pid"].is_null());
+    let mut writer = overbank(PROFILE).with(&store).with("--append").piped();
+    let mut stdin = writer.stdin.take().unwrap();
+    // A writer that has read rows holds the lock; it waits for more than a pipe holds.
+    std::io::Write::write_all(&mut stdin, &vec![b'\n'; 4 << 20]).unwrap();
+    let info = overbank("info --json").with(&store).run().json();
+    assert_eq!(info["writer_pid"], writer.id());
+    let text = overbank("info").with(&store).run().text();
+    assert!(text.contains(&format!("written by  process {}, now", writer.id())), "{text}");
+    drop(stdin);
+    writer.wait_with_output().unwrap();
+    assert!(overbank("info --json").with(&store).run().json()["writer_pid"].is_null());
+}
+
+#[test]
 fn a_second_writer_is_refused_and_readers_are_not() {
     let place = tempfile::tempdir().unwrap();
     let store = kept(place.path());

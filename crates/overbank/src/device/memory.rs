@@ -12,8 +12,6 @@
 use super::{Access, BLOCK_BYTES, Device, DeviceFile, LockGuard, ReadRequest};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -109,9 +107,7 @@ impl Device for MemoryDevice {
     }
 
     fn random_128(&self) -> Result<u128> {
-        // RandomState draws its keys from the operating system; two of them give 128 bits.
-        let half = || u128::from(RandomState::new().hash_one(self.now_ns()));
-        Ok(half() << 64 | half())
+        super::random_128(&self.path())
     }
 
     fn now_ns(&self) -> u64 {

@@ -37,6 +37,30 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+/// 128 bits from the operating system, or why there are none.
+fn random_128(path: &std::path::Path) -> Result<u128> {
+    #[cfg(target_os = "linux")]
+    return file::random_128(path);
+    #[cfg(not(target_os = "linux"))]
+    {
+        use std::hash::BuildHasher;
+        // The standard library draws its hashers' keys from the operating system; two of them give 128 bits.
+        let half = || u128::from(std::collections::hash_map::RandomState::new().hash_one(path));
+        Ok(half() << 64 | half())
+    }
+}
+
+/// Refuses `bytes` of memory for `what` where the system would not give them. Asked before large blocks: an allocation that
+/// fails ends the process.
+pub(crate) fn require_memory(what: &str, bytes: usize) -> Result<()> {
+    #[cfg(target_os = "linux")]
+    if !file::address_space::has(bytes) {
+        return Err(crate::Error::OutOfMemory { what: what.to_owned(), wanted_bytes: bytes });
+    }
+    let _ = (what, bytes);
+    Ok(())
+}
+
 /// The unit of device I/O, in bytes.
 pub const BLOCK_BYTES: usize = 4096;
 

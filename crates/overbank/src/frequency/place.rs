@@ -62,11 +62,13 @@ impl Shape {
         let shape = Self { layout, cell_bits, record_bytes, group_pages, is_conservative: false };
         let bits = shape.page_bits() + shape.residue_bits();
         if layout.pages() > PAGES_MAX || bits > u64::BITS || shape.groups() as u64 > GROUPS_MAX {
-            return invalid(
-                "pages",
-                layout.pages(),
-                "use larger groups, narrower records or several sketches",
+            let pages_max =
+                (GROUPS_MAX * u64::from(group_pages)).min(PAGES_MAX).min(1 << (64 - shape.residue_bits()));
+            let why = format!(
+                "a sketch of groups of {group_pages} has at most {pages_max}, {} GiB",
+                pages_max >> 18
             );
+            return invalid("pages", layout.pages(), why);
         }
         Ok(shape)
     }

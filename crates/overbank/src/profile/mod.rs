@@ -51,6 +51,7 @@ pub use plan::{FLASH_MEMORY_BYTES_MIN, LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS
 pub use query::EstimateError;
 pub use report::{Distinct, HeavyHitter, Measure, Report, Values};
 
+use crate::device::require_memory;
 use crate::sketch::{CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
 use crate::store::Reservation;
 use crate::{Error, Result};
@@ -144,9 +145,11 @@ impl Profile {
     /// An empty profile of `plan` for keys hashed under `hash_id`, with quantiles of `measure`.
     ///
     /// # Errors
-    /// [`crate::Error::InvalidOption`] where the plan is too small for its parts.
+    /// [`crate::Error::InvalidOption`] where the plan is too small for its parts; [`crate::Error::OutOfMemory`] where the system
+    /// does not give what it plans with.
     pub fn new(plan: Plan, hash_id: impl Into<HashId>, measure: Measure) -> Result<Self> {
         let hash_id = hash_id.into();
+        require_memory("a profile", usize::try_from(plan.memory_bytes).unwrap_or(usize::MAX))?;
         let heavy = (0..SHARDS).map(|_| SpaceSaving::new(plan.heavy_capacity, plan.key_bytes_max, hash_id));
         Ok(Self {
             plan,

@@ -2,12 +2,14 @@
 //!
 //! Invariants:
 //! 1. The reservations together never exceed the budget.
-//! 2. A reservation gives back what it holds when it drops, on every path.
+//! 2. What is reserved anew was there to be had in one block: a limit of the address space shows here, as an error.
+//! 3. A reservation gives back what it holds when it drops, on every path.
 //!
 //! | | CPU | RAM |
 //! |---|---|---|
 //! | `reserve`, `resize`, drop | one mutex | a few words |
 
+use crate::device::require_memory;
 use crate::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,7 +55,7 @@ impl Budget {
     /// Reserves `wanted_bytes`, or what is left down to `least_bytes`, for `what` (named in the error).
     ///
     /// # Errors
-    /// `BudgetExceeded` if less than `least_bytes` are free.
+    /// `BudgetExceeded` if less than `least_bytes` are free; `OutOfMemory` if the system does not give what is granted.
     pub fn reserve(&self, what: &str, wanted_bytes: usize, least_bytes: usize) -> Result<Reservation> {
         let mut reservation = Reservation { budget: self.clone(), what: what.to_owned(), bytes: 0 };
         reservation.resize(wanted_bytes, least_bytes)?;
@@ -78,7 +80,8 @@ impl Reservation {
     /// Changes it to `wanted_bytes`, or to what is free down to `least_bytes`; returns the new size in bytes.
     ///
     /// # Errors
-    /// `BudgetExceeded` if not even `least_bytes` fit; it then holds what it held before.
+    /// `BudgetExceeded` if not even `least_bytes` fit, `OutOfMemory` if the system does not give what is added; it then holds
+    /// what it held before.
     pub fn resize(&mut self, wanted_bytes: usize, least_bytes: usize) -> Result<usize> {
         let ledger = &self.budget.ledger;
         let mut reserved = ledger.reserved_bytes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +95,9 @@ impl Reservation {
                 budget_bytes: ledger.budget_bytes,
             });
         }
-        self.bytes = wanted_bytes.max(least_bytes).min(available_bytes);
+        let bytes = wanted_bytes.max(least_bytes).min(available_bytes);
+        require_memory(&self.what, bytes.saturating_sub(self.bytes))?;
+        self.bytes = bytes;
         *reserved = others + self.bytes;
         Ok(self.bytes)
     }

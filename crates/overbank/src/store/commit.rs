@@ -30,7 +30,7 @@ impl Store {
     /// sync of the manifest, and one sync of the directory if there are new files.
     ///
     /// # Errors
-    /// `Full`, `BudgetExceeded` and `InvalidOption` leave the store usable and the last commit in place; any other error
+    /// `Full`, `BudgetExceeded`, `OutOfMemory` and `InvalidOption` leave the store usable and the last commit in place; any other error
     /// poisons the store, and reopening it shows whether this commit arrived.
     pub fn commit(&self, position: &[u8]) -> Result<CommitId> {
         self.writable()?;
@@ -271,7 +271,13 @@ pub(super) fn remove_file(device: &dyn Device, file: NamedFile) -> Result<()> {
 
 /// Whether a commit that failed so has left everything as it was.
 fn is_recoverable(error: &Error) -> bool {
-    matches!(error, Error::Full { .. } | Error::BudgetExceeded { .. } | Error::InvalidOption { .. })
+    matches!(
+        error,
+        Error::Full { .. }
+            | Error::BudgetExceeded { .. }
+            | Error::OutOfMemory { .. }
+            | Error::InvalidOption { .. }
+    )
 }
 
 fn check_record(name: &str, record: &Record, stored: Option<&Record>, files: &Files) -> Result<()> {

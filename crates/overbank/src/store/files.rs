@@ -16,6 +16,7 @@ use super::format::data_name;
 use super::poison::Poison;
 use super::{FileId, FileRef};
 use crate::device::block::BlockOwner;
+use crate::device::require_memory;
 use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile, FileRead, ReadRequest};
 use crate::{Error, Result};
 use std::any::Any;
@@ -201,6 +202,7 @@ impl Files {
         read: impl FnOnce(usize, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<T>,
     ) -> Result<T> {
         let mut reader = BlobReader::open(self, file_ref)?;
+        require_memory("a summary in the store", reader.left())?;
         let made = read(reader.left(), &mut |into| reader.pull(into));
         let made = made.map_err(|error| error.in_file(&self.path(file_ref.id)))?;
         reader.finish()?;

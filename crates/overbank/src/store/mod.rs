@@ -64,6 +64,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An open store.
 ///
+/// # What an open can tell
+/// A crash leaves the last commit, and damage is `Corrupt`. A manifest that is shorter than when a writer last closed the store, or than
+/// when it was begun, is damage too: it was cut, or is that of an older copy. Two things look like a store that is whole: an
+/// older copy of all its files, and, after a crash, a manifest that was then cut after a whole record, which is how it looks
+/// where the commit in flight did not arrive.
+///
+/// # Processes
+/// A store belongs to the process that opened it. In a fork, using it or what was opened from it is
+/// [`Forked`](Error::Forked), and dropping it does nothing to the store; open the store again there.
+///
 /// ```
 /// use overbank::device::memory::MemoryDevice;
 /// use overbank::store::{Store, StoreOptions};

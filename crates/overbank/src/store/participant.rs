@@ -99,8 +99,8 @@ pub trait Participant: Send {
     /// Makes commit `commit` possible.
     ///
     /// # Errors
-    /// `Full`, `BudgetExceeded` and `InvalidOption` call the commit off and leave the store usable; any other error
-    /// poisons it.
+    /// `Full`, `BudgetExceeded`, `OutOfMemory` and `InvalidOption` call the commit off and leave the store usable; any other
+    /// error poisons it.
     fn prepare(&mut self, files: &Files, commit: CommitId) -> Result<Prepared>;
 
     /// The record of the last `prepare` is durable. Not called for those that were unchanged.

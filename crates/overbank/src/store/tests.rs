@@ -454,3 +454,15 @@ fn a_directory_on_disk_is_a_store_like_any_other() {
     assert!(matches!(Store::create(&foreign, options()), Err(Error::NotAStore { .. })));
     assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1, "nothing is left behind");
 }
+
+#[test]
+fn bytes_that_are_damaged_in_a_file_name_the_file() {
+    let store = Store::in_memory(options()).unwrap();
+    let file = store.files().write_blob(b"a blob").unwrap();
+    let decode = |_: usize, source: &mut dyn FnMut(&mut [u8]) -> Result<()>| {
+        source(&mut [0; 6])?;
+        Err::<(), _>(crate::error::corrupt_bytes(3, "the magic number", "b", "x"))
+    };
+    let error = store.files().read_blob_with(&file, decode).unwrap_err();
+    assert!(error.to_string().starts_with("memory/000002.seg is damaged at byte 3: the magic"), "{error}");
+}

@@ -143,7 +143,7 @@ impl Watch {
     fn start(interrupt: Interrupt, unfinished: Option<PathBuf>) -> Self {
         let is_over = Arc::new(Mutex::new(false));
         let watched = Arc::clone(&is_over);
-        std::thread::spawn(move || {
+        let watch = move || {
             loop {
                 // Held to the end of the process: nothing is named any more.
                 let is_over = watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +156,9 @@ impl Watch {
                 drop(is_over);
                 std::thread::sleep(SIGNAL_PERIOD);
             }
-        });
+        };
+        // Where the system gives no thread, the second signal ends the process.
+        let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(watch);
         Self { is_over }
     }
 

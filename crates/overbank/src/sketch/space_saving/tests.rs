@@ -175,3 +175,13 @@ fn other_seeds_and_shapes_do_not_merge() {
         assert!(matches!(sketch.merge(&other.unwrap()), Err(Error::Incompatible { .. })));
     }
 }
+
+#[test]
+fn bytes_that_were_handed_in_are_no_store() {
+    let bytes = SpaceSaving::new(16, 8, hash_id()).unwrap().to_bytes();
+    for cut in [0, 10, 40, 100, bytes.len() - 1] {
+        let text = SpaceSaving::from_bytes(&bytes[..cut]).unwrap_err().to_string();
+        assert!(text.starts_with("the bytes are damaged or cut off at byte"), "{text}");
+        assert!(!text.contains("store") && text.contains("another copy"), "{text}");
+    }
+}

@@ -9,8 +9,10 @@ fn fifo(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, mode, 0).unwrap();
 }
 
+type Make = Box<dyn Fn(&Path)>;
+
 /// Each kind of thing that is no regular file, and the word that names it.
-fn strangers() -> Vec<(&'static str, Box<dyn Fn(&Path)>)> {
+fn strangers() -> Vec<(&'static str, Make)> {
     vec![
         ("a named pipe", Box::new(fifo)),
         ("a directory", Box::new(|path: &Path| std::fs::create_dir(path).unwrap())),
