@@ -2,7 +2,6 @@
 
 use crate::layout::Layout;
 use crate::position::Position;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -52,17 +51,23 @@ impl Chunk {
         self.paused
     }
 
+    /// Whether the chunk's input is Parquet.
+    pub fn is_parquet(&self) -> bool {
+        matches!(*self.layout, Layout::Parquet { .. })
+    }
+
     /// The header record of the chunk's input, with its line end; `None` where the format has none.
     pub fn header(&self) -> Option<&[u8]> {
         self.layout.header()
     }
 
-    /// The chunk's records as they stand in the (decompressed) input; empty for Parquet.
+    /// The chunk's records as they stand in the (decompressed) input; those of Parquet in a form of the
+    /// reader's own.
     #[inline]
     pub fn text(&self) -> &[u8] {
         match &self.body {
             Body::Text(buffer) => buffer.filled(),
-            Body::TooLong { .. } | Body::Rows(_) => &[],
+            Body::TooLong { .. } => &[],
         }
     }
 }
@@ -73,8 +78,6 @@ pub(crate) enum Body {
     Text(Buffer),
     /// One record that was longer than the limit, and was skipped.
     TooLong { limit_bytes: usize },
-    /// Rows of a Parquet file, by number in the file.
-    Rows(Range<u64>),
 }
 
 /// Bytes that go back to their pool when dropped. The vector is initialised to its length, of which `filled` bytes
