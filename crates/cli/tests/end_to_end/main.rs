@@ -8,6 +8,7 @@ mod dedup;
 mod failures;
 mod filters;
 mod memory;
+mod parquet;
 mod queries;
 mod resume;
 mod stores;

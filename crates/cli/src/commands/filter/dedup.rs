@@ -1,7 +1,8 @@
 //! `overbank dedup [FILE…]`: the first row of every key, or the repeats; or the keys of rows forgotten.
 
 use super::keys::{Act, Keys};
-use super::pass::Pass;
+use super::parquet::ParquetWanted;
+use super::pass::{Pass, Printed};
 use super::rows::Sieve;
 use super::scratch::Scratch;
 use super::session::{Session, Wanted};
@@ -17,7 +18,22 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     let machine = &arguments.machine;
-    let pass = Pass::new(&arguments.input, machine, !arguments.remove)?;
+    let printed = match (arguments.remove, arguments.row_numbers) {
+        (true, _) => Printed::Nothing,
+        (_, true) => Printed::Numbers,
+        _ => Printed::Rows,
+    };
+    let pass = Pass::new(&arguments.input, machine, printed)?;
+    let parquet =
+        pass.parquet_inputs()?.map(|inputs| ParquetWanted { inputs, bytes_max: pass.parquet_bytes_max() });
+    let is_parquet = parquet.is_some();
+    if is_parquet && arguments.resume {
+        return Err(Failure::Usage(
+            "a Parquet output cannot be gone on with: it is written as a whole, and an interrupted run leaves the store as it \
+             was; give the same command without --resume"
+                .to_owned(),
+        ));
+    }
     let threads = pass.threads;
     let mut scratch = Scratch::new(arguments.spool.as_deref().or(arguments.store.as_deref()), &interrupt);
     let wanted = Wanted {
@@ -36,13 +52,22 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         let passed = pass.run(hasher, resume_at, &interrupt, &mut keys)?;
         (passed, keys.counts, Some(keys.changed))
     } else {
-        let mut sieve = Sieve::new(&session, &scratch, machine.memory, !arguments.invert, commit_every)?;
+        let numbers = printed == Printed::Numbers;
+        let mut sieve = Sieve::new(
+            &session,
+            &scratch,
+            machine.memory,
+            !arguments.invert,
+            commit_every,
+            numbers,
+            parquet,
+        )?;
         let passed = pass.run(hasher, resume_at, &interrupt, &mut sieve)?;
         (passed, sieve.counts, None)
     };
     super::warn_of_skipped(counts.skipped, &passed.skipped, machine.quiet);
     if !passed.complete {
-        return Err(super::interrupted(counts.rows, session.kept));
+        return Err(super::interrupted(counts.rows, session.kept, is_parquet));
     }
     if arguments.stats || arguments.json {
         let report = session.filter().report();

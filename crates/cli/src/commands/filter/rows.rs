@@ -12,6 +12,7 @@
 //! 3. A commit is made when no row waits, behind the chunk that it names: what it remembers was printed before.
 
 use super::output::Output;
+use super::parquet::ParquetWanted;
 use super::pass::Take;
 use super::scratch::Scratch;
 use super::session::{Session, spool_bytes, waiting_bytes};
@@ -40,6 +41,9 @@ pub(super) struct Sieve<'s> {
     arrivals: Arrivals,
     spool: Spool,
     output: Output,
+    /// Whether rows are printed by their numbers, and how many came before the chunk at hand.
+    numbers: bool,
+    rows_before: u64,
     header: Header,
     panes: Panes,
     keeps_new: bool,
@@ -68,6 +72,8 @@ impl<'s> Sieve<'s> {
         memory_bytes: u64,
         keeps_new: bool,
         commit_every: Duration,
+        numbers: bool,
+        parquet: Option<ParquetWanted>,
     ) -> Result<Self, Failure> {
         let resumed = session.resumed.as_ref();
         let header = if resumed.is_some_and(|state| state.run.position.chunks() > 0) {
@@ -80,7 +86,9 @@ impl<'s> Sieve<'s> {
             scratch,
             arrivals: Arrivals::new(waiting_bytes(memory_bytes))?,
             spool: Spool::new(spool_bytes(memory_bytes)),
-            output: Output::open(resumed.map(|state| state.output))?,
+            output: Output::open(resumed.map(|state| state.output), parquet)?,
+            numbers,
+            rows_before: resumed.map_or(0, |state| state.run.position.rows()),
             header,
             panes: Panes::new(session.window),
             keeps_new,
@@ -100,7 +108,12 @@ impl<'s> Sieve<'s> {
             }
             let taken = self.arrivals.push(&rows.hashes()[range.clone()]);
             for row in range.start..range.start + taken {
-                self.spool.push(rows.row(row), self.scratch)?;
+                if self.numbers {
+                    let number = format!("{}\n", self.rows_before + rows.ordinal(row) + 1);
+                    self.spool.push(number.as_bytes(), self.scratch)?;
+                } else {
+                    self.spool.push(rows.row(row), self.scratch)?;
+                }
             }
             range.start += taken;
             if self.arrivals.is_full() {
@@ -135,7 +148,7 @@ impl<'s> Sieve<'s> {
 
     /// Passes on the header of the first table; one output has one header.
     fn pass_header(&mut self, header: Option<&[u8]>, input: &str) -> Result<(), Failure> {
-        let Some(header) = header else { return Ok(()) };
+        let Some(header) = header.filter(|_| !self.numbers) else { return Ok(()) };
         match &self.header {
             Header::Is(first) if first.trim_ascii_end() == header.trim_ascii_end() => return Ok(()),
             Header::Is(_) => {
@@ -151,11 +164,16 @@ impl<'s> Sieve<'s> {
     }
 
     fn commit(&mut self, position: &Position, complete: bool) -> Result<(), Failure> {
-        let run = RunState { complete, position: position.clone() };
+        let run = RunState { complete, position: position.clone().with_counts(self.rows_before, 0) };
         let state = FilterState { run, window: self.panes.window(), output: self.output.mark()? };
         self.session.store.commit(&state.to_bytes())?;
         self.committed_at = Instant::now();
         Ok(())
+    }
+
+    /// Whether the store is committed while rows come.
+    fn commits(&self) -> bool {
+        self.session.kept && !self.output.is_parquet()
     }
 
     fn tally(&mut self, rows: &ParsedRows, chunk: &Chunk) -> Result<(), Failure> {
@@ -169,7 +187,7 @@ impl<'s> Sieve<'s> {
 impl Take for Sieve<'_> {
     /// Remembers where the output starts: what is printed before the first commit is cut off too.
     fn begin(&mut self, position: &Position) -> Result<(), Failure> {
-        if self.session.kept { self.commit(position, false) } else { Ok(()) }
+        if self.commits() { self.commit(position, false) } else { Ok(()) }
     }
 
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
@@ -189,6 +207,7 @@ impl Take for Sieve<'_> {
             }
             range.start = end;
         }
+        self.rows_before += rows.total();
         let is_nearly_full = self.arrivals.capacity() - self.arrivals.len() < rows.hashes().len();
         if chunk.is_before_pause() || is_nearly_full || self.is_overdue() {
             self.answer()?;
@@ -196,13 +215,15 @@ impl Take for Sieve<'_> {
         if chunk.is_before_pause() {
             self.output.flush()?;
         }
-        let is_due = self.session.kept
-            && self.committed_at.elapsed() >= self.commit_every
-            && !rows.hashes().is_empty();
+        let is_due =
+            self.commits() && self.committed_at.elapsed() >= self.commit_every && !rows.hashes().is_empty();
         if is_due && self.arrivals.is_empty() { self.commit(chunk.position(), false) } else { Ok(()) }
     }
 
     fn stop(&mut self) -> Result<(), Failure> {
+        if self.output.is_parquet() {
+            return Ok(());
+        }
         self.answer()?;
         self.output.flush()
     }
@@ -213,7 +234,10 @@ impl Take for Sieve<'_> {
             // Tables without rows have no chunk that brings their header.
             self.pass_header(header, "the input")?;
         }
-        self.output.flush()?;
+        if self.output.is_parquet() && !complete {
+            return Ok(());
+        }
+        self.output.finish()?;
         if self.session.kept { self.commit(position, complete) } else { Ok(()) }
     }
 }
