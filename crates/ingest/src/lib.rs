@@ -43,7 +43,6 @@ mod error;
 mod inputs;
 mod json;
 mod key;
-#[allow(dead_code, reason = "the Parquet reader takes it up")]
 mod key_text;
 mod layout;
 mod options;
@@ -53,6 +52,7 @@ mod position;
 mod reader;
 mod stream;
 mod text;
+mod wait;
 
 pub use batch::{BadRow, Batch};
 pub use chunk::Chunk;
@@ -64,3 +64,4 @@ pub use parser::Parser;
 pub use position::Position;
 pub use reader::parquet_inputs;
 pub use reader::{Progress, Reader};
+pub use wait::{SystemWaiter, Waiter, Wake};

@@ -29,6 +29,8 @@ pub struct Reader {
     position: Position,
     pool: Arc<Pool>,
     progress: Progress,
+    /// Whether it was said that the next input may be long in coming.
+    announced: bool,
 }
 
 struct Current {
@@ -69,7 +71,7 @@ impl Progress {
 pub fn parquet_inputs(options: &Options) -> Result<Option<Vec<PathBuf>>> {
     let inputs = inputs::expand(&options.inputs)?;
     let Some(first) = inputs.first() else { return Ok(None) };
-    let is_parquet = match Opened::head_of_file(first)? {
+    let is_parquet = match Opened::head_of_file(first, &options.waiter)? {
         Some(head) => layout::detect(options, first, &head) == Format::Parquet,
         None => false,
     };
@@ -87,7 +89,17 @@ impl Reader {
         let progress = Progress { bytes_read: Arc::default(), total_bytes: inputs::total_bytes(&inputs) };
         let position = Position::start(options.fingerprint());
         let pool = Pool::new(options.chunk_bytes);
-        Ok(Self { options, inputs, next_input: 0, current: None, layout: None, position, pool, progress })
+        Ok(Self {
+            options,
+            inputs,
+            next_input: 0,
+            current: None,
+            layout: None,
+            position,
+            pool,
+            progress,
+            announced: false,
+        })
     }
 
     /// Continues behind `position`: the remaining chunks are those of the reader it was taken from.
@@ -130,12 +142,15 @@ impl Reader {
     /// The next chunk, or `None` at the end of the last input.
     ///
     /// # Errors
-    /// An input that cannot be read, is cut short or damaged; a column that is not there.
+    /// An input that cannot be read, is cut short or damaged; a column that is not there; [`Error::Interrupted`].
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>> {
         loop {
             let Some(current) = &mut self.current else {
                 if self.next_input == self.inputs.len() {
                     return Ok(None);
+                }
+                if let Some(chunk) = self.announce() {
+                    return Ok(Some(chunk));
                 }
                 self.open_next(None)?;
                 continue;
@@ -153,11 +168,17 @@ impl Reader {
                     self.progress.bytes_read.fetch_add(read, Ordering::Relaxed);
                     records.map(|records| {
                         (self.position.offset, self.position.line) = (records.end, records.end);
-                        Cut { body: Body::Text(records.text), consumed: records.consumed, paused: false }
+                        let since = self.options.waiter.now();
+                        Cut {
+                            body: Body::Text(records.text),
+                            consumed: records.consumed,
+                            paused: false,
+                            since,
+                        }
                     })
                 }
             };
-            let Some(Cut { body, consumed, paused }) = cut else {
+            let Some(Cut { body, consumed, paused, since }) = cut else {
                 self.finish_current()?;
                 continue;
             };
@@ -173,8 +194,31 @@ impl Reader {
                 consumed,
                 position: self.position.clone(),
                 paused,
+                since,
             }));
         }
+    }
+
+    /// An empty chunk before an input that may be long in coming: the rows of those before it should not wait for it.
+    fn announce(&mut self) -> Option<Chunk> {
+        let layout = self.layout.as_ref().filter(|_| self.options.pause.is_some())?;
+        let is_live = !self.inputs[self.next_input].metadata().is_ok_and(|metadata| metadata.is_file());
+        self.announced = is_live && !self.announced;
+        let last = self.announced.then(|| self.next_input.checked_sub(1)).flatten()?;
+        let sequence = self.position.sequence;
+        self.position.sequence += 1;
+        Some(Chunk {
+            sequence,
+            input: Arc::clone(&self.inputs[last]),
+            input_index: last,
+            layout: Arc::clone(layout),
+            line: self.position.line + 1,
+            body: Body::Text(self.pool.take()),
+            consumed: 0,
+            position: self.position.clone(),
+            paused: true,
+            since: self.options.waiter.now(),
+        })
     }
 
     /// Where the reader stands.
@@ -222,7 +266,7 @@ impl Reader {
     fn pass(&self, finished: &Finished) -> Result<()> {
         let mut found = Finished::default();
         for path in self.inputs.iter().take(usize::try_from(finished.count).unwrap_or(usize::MAX)) {
-            let identity = Opened::look_at(path)?;
+            let identity = Opened::look_at(path, &self.options.waiter)?;
             self.progress.bytes_read.fetch_add(identity.size, Ordering::Relaxed);
             found.add(&identity);
         }
@@ -232,7 +276,7 @@ impl Reader {
     /// Opens the next input; where `resumed` is given, checks that it is this one and goes to the position.
     fn open_next(&mut self, resumed: Option<&Identity>) -> Result<()> {
         let (index, path) = (self.next_input, Arc::clone(&self.inputs[self.next_input]));
-        let opened = Opened::open(&path, &self.progress.bytes_read)?;
+        let opened = Opened::open(&path, &self.progress.bytes_read, &self.options.waiter)?;
         let head = opened.head();
         let format = layout::detect(&self.options, &path, head);
         match resumed {

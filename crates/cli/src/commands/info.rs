@@ -17,6 +17,7 @@ use std::sync::PoisonError;
 const PROFILE: u16 = 16;
 const FREQUENCY: u16 = 17;
 const FILTER: u16 = filter::STRUCTURE;
+const OWED: u16 = filter::OWED_STRUCTURE;
 
 pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     let store = super::open_to_read(&arguments.store)?;
@@ -114,6 +115,7 @@ fn kind(structure: u16) -> &'static str {
         PROFILE => "profile",
         FREQUENCY => "counts on flash",
         FILTER => "keys seen",
+        OWED => "rows to print",
         _ => "unknown",
     }
 }

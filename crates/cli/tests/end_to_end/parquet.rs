@@ -41,7 +41,7 @@ fn rows(path: &Path) -> Vec<String> {
 
 /// Keys of which many come again, within and across row groups.
 fn repeats() -> Vec<Vec<Option<String>>> {
-    let key = |at: u64| Some(format!("key {}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50));
+    let key = |at: u64| Some(format!("key {}", at * at % 7919));
     (0..4).map(|group| (0..3000).map(|row| key(group * 3000 + row)).collect()).collect()
 }
 
@@ -107,7 +107,10 @@ fn a_parquet_output_is_whole_or_refused() {
     );
     let text = place.path().join("x.csv");
     fs::write(&text, "k\na\n").unwrap();
-    refused("dedup -q --key k", &[&input, &text], &["one output"]);
+    // Twelve bytes, as many as what names a row of Parquet.
+    fs::write(&text, "k\n12345678901\n").unwrap();
+    refused("dedup -q --key k", &[&input, &text], &["is not Parquet", "one output"]);
+    overbank("dedup -q --key k").with(&text).with(&input).run().ends_naming(2, &["is Parquet", "one output"]);
     fs::write(&out, "something").unwrap();
     let append = fs::OpenOptions::new().append(true).open(&out).unwrap();
     let ran = overbank("dedup --key k").with(&input).output_to(append).run();

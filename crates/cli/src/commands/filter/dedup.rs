@@ -1,9 +1,10 @@
 //! `overbank dedup [FILE…]`: the first row of every key, or the repeats; or the keys of rows forgotten.
 
 use super::keys::{Act, Keys};
+use super::output::Output;
 use super::parquet::ParquetWanted;
 use super::pass::{Pass, Printed};
-use super::rows::Sieve;
+use super::rows::{Pace, Sieve};
 use super::scratch::Scratch;
 use super::session::{Session, Wanted};
 use crate::arguments::DedupArguments;
@@ -23,7 +24,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         (_, true) => Printed::Numbers,
         _ => Printed::Rows,
     };
-    let pass = Pass::new(&arguments.input, machine, printed)?;
+    let pass = Pass::new(&arguments.input, machine, printed, &interrupt)?;
     let parquet =
         pass.parquet_inputs()?.map(|inputs| ParquetWanted { inputs, bytes_max: pass.parquet_bytes_max() });
     let is_parquet = parquet.is_some();
@@ -48,20 +49,18 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
     let (hasher, resume_at) = (session.store.hasher(), session.resume_at());
     let (passed, counts, removed) = if arguments.remove {
-        let mut keys = Keys::new(&session, Act::Remove, machine.memory, commit_every);
+        let mut keys = Keys::new(&session, Act::Remove, machine.memory, commit_every, pass.clock());
         let passed = pass.run(hasher, resume_at, &interrupt, &mut keys)?;
         (passed, keys.counts, Some(keys.changed))
     } else {
+        // Rows that standard output does not take any more are worth keeping where there is a place for them; Parquet is not.
+        let owed = (session.kept && !is_parquet).then(|| scratch.file()).transpose()?;
+        let resumed = session.resumed.as_ref().map(|state| state.output);
+        let output = Output::open(resumed, &interrupt, owed, parquet)?;
+        let pace = Pace { commit_every, clock: pass.clock() };
         let numbers = printed == Printed::Numbers;
-        let mut sieve = Sieve::new(
-            &session,
-            &scratch,
-            machine.memory,
-            !arguments.invert,
-            commit_every,
-            numbers,
-            parquet,
-        )?;
+        let keeps_new = !arguments.invert;
+        let mut sieve = Sieve::new(&session, &scratch, machine.memory, keeps_new, numbers, output, pace)?;
         let passed = pass.run(hasher, resume_at, &interrupt, &mut sieve)?;
         (passed, sieve.counts, None)
     };

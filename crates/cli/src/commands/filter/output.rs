@@ -1,8 +1,10 @@
 //! Rows on standard output, byte for byte, and how far it got: what a file on standard output holds beyond the last commit is cut off
 //! when a run is resumed.
 
+use super::outlet::{Outlet, Owed};
 use super::parquet::{ParquetRows, ParquetWanted};
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::run_state;
 use rustix::fs::{OFlags, fcntl_getfl};
 use std::fs::File;
@@ -24,18 +26,31 @@ pub(super) struct Output {
 
 /// What is written.
 enum Form {
-    Text(BufWriter<File>),
-    Parquet(ParquetRows<BufWriter<File>>),
+    Text(BufWriter<Outlet>),
+    Parquet(ParquetRows<BufWriter<Outlet>>),
 }
 
 impl Output {
     /// Takes over standard output, without the line buffer that the standard library puts before it. What a file there holds
-    /// beyond `committed` is cut off.
+    /// beyond `committed` is cut off. Rows that a blocked pipe did not take when a signal came go to `owed`, if that is given.
     pub(super) fn open(
         committed: Option<run_state::Output>,
+        interrupt: &Interrupt,
+        owed: Option<File>,
         parquet: Option<ParquetWanted>,
     ) -> Result<Self, Failure> {
-        let mut file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        Self::to(file, committed, interrupt, owed, parquet)
+    }
+
+    /// As [`Output::open`], of another file than standard output.
+    pub(super) fn to(
+        mut file: File,
+        committed: Option<run_state::Output>,
+        interrupt: &Interrupt,
+        owed: Option<File>,
+        parquet: Option<ParquetWanted>,
+    ) -> Result<Self, Failure> {
         let metadata = file.metadata()?;
         let identity = metadata.is_file().then(|| (metadata.dev(), metadata.ino()));
         if let Some(mark) = committed
@@ -50,7 +65,8 @@ impl Output {
         }
         let is_empty = identity.is_none() || file.stream_position()? == 0;
         let is_terminal = file.is_terminal();
-        let text = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let outlet = Outlet::new(file, interrupt.call()?, owed)?;
+        let text = BufWriter::with_capacity(BUFFER_BYTES, outlet);
         let out = match parquet {
             None => Form::Text(text),
             Some(_) if is_terminal || !is_empty => {
@@ -83,6 +99,26 @@ impl Output {
         Ok(out.write_all(row)?)
     }
 
+    /// Writes a part of rows that were written to another run's output.
+    pub(super) fn part(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Form::Text(out) = &mut self.out else { return Ok(()) };
+        self.is_open = bytes.last() != Some(&b'\n');
+        Ok(out.write_all(bytes)?)
+    }
+
+    /// Whether a signal came while standard output had no room.
+    pub(super) fn has_left(&self) -> bool {
+        matches!(&self.out, Form::Text(out) if out.get_ref().has_left())
+    }
+
+    /// What was flushed and did not go out because a signal came; nothing may be written behind it.
+    pub(super) fn take_owed(&mut self) -> Option<Owed> {
+        match &mut self.out {
+            Form::Text(out) => out.get_mut().take_owed(),
+            Form::Parquet(_) => None,
+        }
+    }
+
     /// Hands on what is written so far.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         match &mut self.out {
@@ -95,7 +131,13 @@ impl Output {
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
         match &mut self.out {
             Form::Text(out) => Ok(out.flush()?),
-            Form::Parquet(out) => out.finish(),
+            Form::Parquet(out) => match out.finish()? {
+                Some(out) if out.get_ref().has_left() => Err(Failure::Interrupted(
+                    "interrupted while the output had no room; a Parquet output is written as a whole: run the same command again"
+                        .to_owned(),
+                )),
+                _ => Ok(()),
+            },
         }
     }
 
@@ -105,7 +147,7 @@ impl Output {
         let (Some((device, inode)), Form::Text(out)) = (self.file, &mut self.out) else {
             return Ok(run_state::Output::default());
         };
-        let file = out.get_mut();
+        let file = out.get_mut().file();
         file.sync_data()?;
         Ok(run_state::Output { device, inode, bytes: file.stream_position()? })
     }

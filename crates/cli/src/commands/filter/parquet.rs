@@ -25,10 +25,12 @@ impl<W: Write + Send> ParquetRows<W> {
         self.writer.as_mut().map_or(Ok(()), |writer| writer.keep(name).map_err(failure))
     }
 
-    /// Writes all that waits, and the end.
-    pub(super) fn finish(&mut self) -> Result<(), Failure> {
-        let Some(writer) = self.writer.take() else { return Ok(()) };
-        Ok(writer.finish().map_err(failure)?.flush()?)
+    /// Writes all that waits, and the end; the output, as it was given, the first time.
+    pub(super) fn finish(&mut self) -> Result<Option<W>, Failure> {
+        let Some(writer) = self.writer.take() else { return Ok(None) };
+        let mut out = writer.finish().map_err(failure)?;
+        out.flush()?;
+        Ok(Some(out))
     }
 }
 

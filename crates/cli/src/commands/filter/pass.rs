@@ -11,14 +11,15 @@ use crate::progress::Progress;
 use overbank::KeyHasher;
 use overbank::profile::pipeline::{self, Group, Stages};
 use overbank::profile::{Parse, Plan};
-use overbank_ingest::{Options, Parser, Position, Reader};
+use overbank_ingest::{Options, Parser, Position, Reader, Waiter};
 use std::io::{IsTerminal, stdout};
 use std::marker::PhantomData;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A pipe that has nothing for so long gets the answers to what it said: below what people notice.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// What takes the rows of a stream, chunk by chunk, in order.
 pub(super) trait Take: Send {
@@ -65,6 +66,7 @@ impl Pass {
         arguments: &InputArguments,
         machine: &crate::arguments::MachineArguments,
         printed: Printed,
+        interrupt: &Interrupt,
     ) -> Result<Self, Failure> {
         check_memory(machine.memory)?;
         let threads = machine.threads.map_or_else(default_threads, usize::from);
@@ -73,6 +75,7 @@ impl Pass {
         options.keep_rows = printed == Printed::Rows;
         options.number_rows = printed == Printed::Numbers;
         options.pause = Some(PAUSE);
+        options.waiter = Arc::new(interrupt.waiter()?);
         // A line that shows progress would mix with rows on the same terminal.
         let is_quiet = machine.quiet || printed != Printed::Nothing && stdout().is_terminal();
         Ok(Self { options, threads, is_quiet })
@@ -86,6 +89,11 @@ impl Pass {
     /// What a Parquet file may take.
     pub(super) fn parquet_bytes_max(&self) -> usize {
         self.options.parquet_bytes_max
+    }
+
+    /// The clock of the pass.
+    pub(super) fn clock(&self) -> Arc<dyn Waiter> {
+        Arc::clone(&self.options.waiter)
     }
 
     /// Reads from `resume_at`, or from the start, to the end or an interrupt.
@@ -109,7 +117,10 @@ impl Pass {
             if interrupt.is_raised() {
                 return Ok(None);
             }
-            let chunk = reader.next_chunk()?;
+            let chunk = match reader.next_chunk() {
+                Err(overbank_ingest::Error::Interrupted { .. }) => return Ok(None),
+                chunk => chunk?,
+            };
             complete = chunk.is_none();
             progress.update(reader.bytes_read());
             Ok(chunk)
@@ -126,6 +137,8 @@ impl Pass {
             return Err(failure);
         }
         taker.end(reader.position(), reader.header(), complete)?;
+        // A signal may have come while the last rows were on their way out.
+        let complete = complete && !interrupt.is_raised();
         Ok(Passed { seconds: started.elapsed().as_secs_f64(), skipped, complete })
     }
 }
@@ -171,3 +184,6 @@ impl<'t, T: Take> Stages for Flow<'t, T> {
         failure.take().map_or(Ok(()), Err)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,13 +7,13 @@
 //!
 //! Invariants:
 //! 1. Rows come out in the order in which they came; the answers do not depend on chunks, threads or memory.
-//! 2. Keys that are asked for together cost less, in RAM and far less on flash. Rows wait no longer than ten times what the last
-//!    answer took, so that waiting costs at most a tenth more than asking.
-//! 3. A commit is made when no row waits, behind the chunk that it names: what it remembers was printed before.
+//! 2. Keys that are asked for together cost less, in RAM and far less on flash. Rows wait no longer than a pause or ten times what the last
+//!    answer took, so that waiting costs at most a tenth more than asking. What a slow reader of the output takes is not counted.
+//! 3. A commit is made when no row waits, behind the chunk that it names: what it remembers was printed before, or is owed.
 
 use super::output::Output;
-use super::parquet::ParquetWanted;
-use super::pass::Take;
+use super::owed;
+use super::pass::{PAUSE, Take};
 use super::scratch::Scratch;
 use super::session::{Session, spool_bytes, waiting_bytes};
 use super::spool::Spool;
@@ -24,15 +24,17 @@ use crate::picture::RowCounts;
 use crate::run_state::{FilterState, RunState};
 use overbank::filter::cascade::{Arrivals, CascadeFilter};
 use overbank::profile::{KeyedRows as _, Rows as _};
-use overbank_ingest::{Chunk, Position};
+use overbank_ingest::{Chunk, Position, Waiter};
 use std::ops::Range;
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How many times as long as an answer takes its rows may wait for it.
 const PATIENCE: u32 = 10;
 /// A shorter wait is not noticed.
-const WAIT_LEAST: Duration = Duration::from_millis(100);
+const WAIT_LEAST: Duration = PAUSE;
+/// An answer comes so long before its rows would have waited too long: twice the time until the next chunk of a live stream.
+const AHEAD: Duration = PAUSE.checked_div(2).expect("two is not zero");
 
 /// Prints the rows of a stream whose keys are new, or the others.
 pub(super) struct Sieve<'s> {
@@ -47,11 +49,19 @@ pub(super) struct Sieve<'s> {
     header: Header,
     panes: Panes,
     keeps_new: bool,
-    commit_every: Duration,
+    pace: Pace,
     pub(super) counts: RowCounts,
     committed_at: Instant,
+    /// Whether something came that is not committed.
+    has_news: bool,
     waiting_since: Instant,
     last_answer: Duration,
+}
+
+/// What a sieve does by time.
+pub(super) struct Pace {
+    pub(super) commit_every: Duration,
+    pub(super) clock: Arc<dyn Waiter>,
 }
 
 /// The header row of tables.
@@ -71,10 +81,11 @@ impl<'s> Sieve<'s> {
         scratch: &'s Scratch,
         memory_bytes: u64,
         keeps_new: bool,
-        commit_every: Duration,
         numbers: bool,
-        parquet: Option<ParquetWanted>,
+        output: Output,
+        pace: Pace,
     ) -> Result<Self, Failure> {
+        let now = pace.clock.now();
         let resumed = session.resumed.as_ref();
         let header = if resumed.is_some_and(|state| state.run.position.chunks() > 0) {
             Header::Printed
@@ -86,16 +97,17 @@ impl<'s> Sieve<'s> {
             scratch,
             arrivals: Arrivals::new(waiting_bytes(memory_bytes))?,
             spool: Spool::new(spool_bytes(memory_bytes)),
-            output: Output::open(resumed.map(|state| state.output), parquet)?,
+            output,
             numbers,
             rows_before: resumed.map_or(0, |state| state.run.position.rows()),
             header,
             panes: Panes::new(session.window),
             keeps_new,
-            commit_every,
+            pace,
             counts: RowCounts::default(),
-            committed_at: Instant::now(),
-            waiting_since: Instant::now(),
+            committed_at: now,
+            has_news: false,
+            waiting_since: now,
             last_answer: Duration::ZERO,
         })
     }
@@ -104,7 +116,7 @@ impl<'s> Sieve<'s> {
     fn take_range(&mut self, rows: &ParsedRows, mut range: Range<usize>) -> Result<(), Failure> {
         while !range.is_empty() {
             if self.arrivals.is_empty() {
-                self.waiting_since = Instant::now();
+                self.waiting_since = rows.chunk().since();
             }
             let taken = self.arrivals.push(&rows.hashes()[range.clone()]);
             for row in range.start..range.start + taken {
@@ -128,22 +140,23 @@ impl<'s> Sieve<'s> {
         if self.arrivals.is_empty() {
             return Ok(());
         }
-        let started = Instant::now();
+        let started = self.pace.clock.now();
         let mut filter: MutexGuard<'_, CascadeFilter> = self.session.filter();
         let answers = self.arrivals.insert_if_absent(&mut filter)?;
+        self.last_answer = self.pace.clock.now().duration_since(started);
         let (keeps_new, counts, output) = (self.keeps_new, &mut self.counts, &mut self.output);
         counts.new += answers.iter().filter(|&&new| new).count() as u64;
         self.spool.replay(answers.iter().map(|&new| new == keeps_new), self.scratch, |row| {
             counts.kept += 1;
             output.row(row)
         })?;
-        self.last_answer = started.elapsed();
-        Ok(())
+        self.output.flush()
     }
 
     fn is_overdue(&self) -> bool {
         !self.arrivals.is_empty()
-            && self.waiting_since.elapsed() > WAIT_LEAST.max(PATIENCE * self.last_answer)
+            && self.pace.clock.now() + AHEAD
+                >= self.waiting_since + WAIT_LEAST.max(PATIENCE * self.last_answer)
     }
 
     /// Passes on the header of the first table; one output has one header.
@@ -163,17 +176,24 @@ impl<'s> Sieve<'s> {
         Ok(())
     }
 
-    fn commit(&mut self, position: &Position, complete: bool) -> Result<(), Failure> {
-        let run = RunState { complete, position: position.clone().with_counts(self.rows_before, 0) };
-        let state = FilterState { run, window: self.panes.window(), output: self.output.mark()? };
-        self.session.store.commit(&state.to_bytes())?;
-        self.committed_at = Instant::now();
-        Ok(())
+    /// Whether a commit may come before the end: once rows are owed, the end is near and takes all of them; and Parquet is nothing
+    /// before its end.
+    fn may_commit(&self) -> bool {
+        self.session.kept && !self.output.has_left() && !self.output.is_parquet()
     }
 
-    /// Whether the store is committed while rows come.
-    fn commits(&self) -> bool {
-        self.session.kept && !self.output.is_parquet()
+    fn commit(&mut self, position: &Position, complete: bool) -> Result<(), Failure> {
+        let output = self.output.mark()?;
+        let owed = self.output.take_owed();
+        let position = position.clone().with_counts(self.rows_before, 0);
+        let run = RunState { complete: complete && owed.is_none(), position };
+        if let Some(owed) = owed {
+            owed::keep(&self.session.store, owed)?;
+        }
+        let state = FilterState { run, window: self.panes.window(), output };
+        self.session.store.commit(&state.to_bytes())?;
+        (self.committed_at, self.has_news) = (self.pace.clock.now(), false);
+        Ok(())
     }
 
     fn tally(&mut self, rows: &ParsedRows, chunk: &Chunk) -> Result<(), Failure> {
@@ -187,11 +207,22 @@ impl<'s> Sieve<'s> {
 impl Take for Sieve<'_> {
     /// Remembers where the output starts: what is printed before the first commit is cut off too.
     fn begin(&mut self, position: &Position) -> Result<(), Failure> {
-        if self.commits() { self.commit(position, false) } else { Ok(()) }
+        if !self.output.is_parquet() {
+            owed::pay(&self.session.store, |bytes| self.output.part(bytes))?;
+        }
+        if self.may_commit() { self.commit(position, false) } else { Ok(()) }
     }
 
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
         let chunk = rows.chunk();
+        if !self.numbers && !chunk.is_empty() && chunk.is_parquet() != self.output.is_parquet() {
+            return Err(Failure::Usage(format!(
+                "{} is {}Parquet, unlike the input before it, and one output cannot hold both; run it by itself, or ask for \
+                 --row-numbers",
+                shown_input(chunk.input()),
+                if chunk.is_parquet() { "" } else { "not " }
+            )));
+        }
         self.tally(rows, chunk)?;
         for _ in 0..self.panes.pass_time() {
             self.answer()?;
@@ -212,11 +243,13 @@ impl Take for Sieve<'_> {
         if chunk.is_before_pause() || is_nearly_full || self.is_overdue() {
             self.answer()?;
         }
-        if chunk.is_before_pause() {
+        if self.arrivals.is_empty() {
+            // A header has no answer to wait for.
             self.output.flush()?;
         }
-        let is_due =
-            self.commits() && self.committed_at.elapsed() >= self.commit_every && !rows.hashes().is_empty();
+        self.has_news |= !rows.hashes().is_empty();
+        let since_commit = self.pace.clock.now().duration_since(self.committed_at);
+        let is_due = self.may_commit() && self.has_news && since_commit >= self.pace.commit_every;
         if is_due && self.arrivals.is_empty() { self.commit(chunk.position(), false) } else { Ok(()) }
     }
 
