@@ -83,6 +83,8 @@ fn properties(form: Form, columns: &[(&str, &[Encoding])]) -> Arc<WriterProperti
 
 /// Cells: numbers that each type makes its own values of, or nulls.
 type Cells = Vec<Option<u64>>;
+/// Cells with their definition and repetition levels.
+type Levelled = (Cells, Vec<i16>, Vec<i16>);
 
 fn bytes_of(number: u64) -> Vec<u8> {
     let digits = number.to_string().into_bytes();
@@ -90,12 +92,7 @@ fn bytes_of(number: u64) -> Vec<u8> {
     digits.iter().cycle().take(length).copied().collect()
 }
 
-fn write(
-    path: &Path,
-    schema: &str,
-    properties: Arc<WriterProperties>,
-    groups: &[Vec<(Cells, Vec<i16>, Vec<i16>)>],
-) {
+fn write(path: &Path, schema: &str, properties: Arc<WriterProperties>, groups: &[Vec<Levelled>]) {
     let schema = Arc::new(parse_message_type(schema).unwrap());
     let mut writer = SerializedFileWriter::new(File::create(path).unwrap(), schema, properties).unwrap();
     for columns in groups {
@@ -254,7 +251,7 @@ fn lists() -> impl Strategy<Value = Vec<ListRow>> {
 }
 
 /// The cells and levels of such rows.
-fn columns(rows: &[ListRow]) -> Vec<(Cells, Vec<i16>, Vec<i16>)> {
+fn columns(rows: &[ListRow]) -> Vec<Levelled> {
     let numbers: Cells = rows.iter().map(|row| Some(row.0)).collect();
     let (mut cells, mut definitions, mut repetitions) = (Cells::new(), Vec::new(), Vec::new());
     for (_, list) in rows {
@@ -391,7 +388,7 @@ fn damaged_pages_of_every_encoding_are_errors_or_read() {
     let cells: Cells = (0..60).map(|n| if n % 7 == 0 { None } else { Some(n * 977) }).collect();
     for (encoding, dictionary) in [(0, true), (0, false), (1, false), (2, false)] {
         let form = Form { codec: 0, encoding, dictionary, version: encoding == 1, page_bytes: 1000 };
-        write_flat(&good, form, &[cells.clone()]);
+        write_flat(&good, form, std::slice::from_ref(&cells));
         let whole = std::fs::read(&good).unwrap();
         let metadata_bytes = u32::from_le_bytes(whole[whole.len() - 8..][..4].try_into().unwrap()) as usize;
         let pages_end = whole.len() - 8 - metadata_bytes;
