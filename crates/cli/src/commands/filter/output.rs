@@ -27,7 +27,7 @@ pub(super) struct Output {
 /// What is written.
 enum Form {
     Text(BufWriter<Outlet>),
-    Parquet(ParquetRows<BufWriter<Outlet>>),
+    Parquet(Box<ParquetRows<BufWriter<Outlet>>>),
 }
 
 impl Output {
@@ -75,7 +75,7 @@ impl Output {
                     if is_terminal { "to a terminal" } else { "behind what a file holds" }
                 )));
             }
-            Some(wanted) => Form::Parquet(ParquetRows::new(text, wanted)?),
+            Some(wanted) => Form::Parquet(Box::new(ParquetRows::new(text, wanted)?)),
         };
         Ok(Self { out, file: identity, is_open: false })
     }
