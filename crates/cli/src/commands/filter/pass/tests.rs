@@ -131,6 +131,7 @@ fn played(
     let wanted = Wanted {
         store: None,
         filter: &arguments.filter,
+        key: &arguments.input.key,
         machine,
         window: arguments.window.map(Into::into),
         resume: false,
