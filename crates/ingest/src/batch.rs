@@ -25,6 +25,8 @@ pub struct Batch {
     pub(crate) keys: Vec<Span>,
     /// The rows as they stand in the text, where they are kept.
     pub(crate) rows: Vec<Span>,
+    /// The rows' places among all rows of the chunk, where they are wanted and differ from those among the rows here.
+    pub(crate) ordinals: Vec<u32>,
     pub(crate) hashes: Vec<KeyHash>,
     pub(crate) weights: Vec<u64>,
     pub(crate) values: Vec<f64>,
@@ -69,13 +71,20 @@ impl Batch {
         resolve(self.keys[i], self.text(), &self.arena)
     }
 
-    /// Row `i` as it stands in the input, with its line end if it has one. Only with [`crate::Options::keep_rows`].
+    /// Row `i` as it stands in the input, with its line end if it has one; for Parquet, bytes that name it to a
+    /// [`crate::ParquetWriter`]. Only with [`crate::Options::keep_rows`].
     ///
     /// # Panics
     /// If rows are not kept, or `i` is not below [`Batch::rows`].
     #[inline]
     pub fn row(&self, i: usize) -> &[u8] {
         resolve(self.rows[i], self.text(), &[])
+    }
+
+    /// The place of row `i` among all rows of the chunk, those that are skipped included, from 0. Only with
+    /// [`crate::Options::number_rows`].
+    pub fn ordinal(&self, i: usize) -> u64 {
+        self.ordinals.get(i).map_or(i as u64, |&ordinal| ordinal.into())
     }
 
     /// The length in bytes of the key of row `i`.
@@ -128,6 +137,7 @@ impl Batch {
         self.arena.clear();
         self.keys.clear();
         self.rows.clear();
+        self.ordinals.clear();
         self.hashes.clear();
         self.weights.clear();
         self.values.clear();

@@ -2,7 +2,6 @@
 
 use crate::layout::Layout;
 use crate::position::Position;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -55,6 +54,11 @@ impl Chunk {
         self.paused
     }
 
+    /// Whether the chunk's input is Parquet.
+    pub fn is_parquet(&self) -> bool {
+        matches!(*self.layout, Layout::Parquet { .. })
+    }
+
     /// When its first row can have been there at the earliest, by [`crate::Options::waiter`]: what came later waited less.
     pub fn since(&self) -> Instant {
         self.since
@@ -62,7 +66,7 @@ impl Chunk {
 
     /// Whether it stands for no bytes of the input: it came because it was time.
     pub fn is_empty(&self) -> bool {
-        self.consumed == 0
+        self.consumed == 0 && self.text().is_empty()
     }
 
     /// The header record of the chunk's input, with its line end; `None` where the format has none.
@@ -70,12 +74,13 @@ impl Chunk {
         self.layout.header()
     }
 
-    /// The chunk's records as they stand in the (decompressed) input; empty for Parquet.
+    /// The chunk's records as they stand in the (decompressed) input; those of Parquet in a form of the
+    /// reader's own.
     #[inline]
     pub fn text(&self) -> &[u8] {
         match &self.body {
             Body::Text(buffer) => buffer.filled(),
-            Body::TooLong { .. } | Body::Rows(_) => &[],
+            Body::TooLong { .. } => &[],
         }
     }
 }
@@ -86,8 +91,6 @@ pub(crate) enum Body {
     Text(Buffer),
     /// One record that was longer than the limit, and was skipped.
     TooLong { limit_bytes: usize },
-    /// Rows of a Parquet file, by number in the file.
-    Rows(Range<u64>),
 }
 
 /// Bytes that go back to their pool when dropped. The vector is initialised to its length, of which `filled` bytes

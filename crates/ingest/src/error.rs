@@ -1,5 +1,6 @@
 //! What can go wrong between a path and a batch of keys, with the facts as fields.
 
+use crate::options::PARQUET_SHARE;
 use std::path::PathBuf;
 
 /// The result of everything here that can fail.
@@ -50,11 +51,38 @@ pub enum Error {
         pattern: String,
     },
 
-    /// The rows of a binary format were wanted as text.
-    #[error("{} is Parquet, whose rows are no text that could be passed on; write it as CSV or JSON lines first", path.display())]
-    NoText {
+    /// An input uses something that cannot be read here.
+    #[error("{} uses {what}, which is not supported; write it again in another form", path.display())]
+    Unsupported {
         /// The input.
         path: PathBuf,
+        /// What it uses.
+        what: String,
+    },
+
+    /// A part of an input that must be in memory as a whole does not fit into the share that there is.
+    #[error(
+        "{what} of {} takes {}, where {} are left for such parts; give --memory at least {}",
+        path.display(), mebibytes(*bytes), mebibytes(*limit_bytes), mebibytes(needed_bytes.saturating_mul(PARQUET_SHARE))
+    )]
+    DoesNotFit {
+        /// The input.
+        path: PathBuf,
+        /// The part.
+        what: String,
+        /// What it takes, in bytes.
+        bytes: u64,
+        /// What it takes with what must be there beside it.
+        needed_bytes: u64,
+        /// [`crate::Options::parquet_bytes_max`].
+        limit_bytes: u64,
+    },
+
+    /// The output cannot be written.
+    #[error("cannot write the output: {source}")]
+    Write {
+        /// What the operating system said.
+        source: std::io::Error,
     },
 
     /// A compressed input ends in the middle.
@@ -173,4 +201,13 @@ pub enum Error {
         /// Now.
         found: String,
     },
+}
+
+/// A size, rounded up.
+fn mebibytes(bytes: u64) -> String {
+    if bytes < 1 << 20 {
+        format!("{} KiB", bytes.div_ceil(1 << 10))
+    } else {
+        format!("{} MiB", bytes.div_ceil(1 << 20))
+    }
 }

@@ -2,7 +2,6 @@
 
 use crate::boundary::Boundary;
 use crate::json::PathTree;
-use crate::parquet::ParquetInput;
 use crate::stream::PARQUET_MAGIC;
 use crate::{Delimiter, Error, Format, Options, Result};
 use std::path::Path;
@@ -11,10 +10,20 @@ use std::path::Path;
 #[derive(Debug)]
 pub(crate) enum Layout {
     Lines,
-    Delimited { delimiter: Delimiter, columns: Columns },
-    Csv { delimiter: u8, columns: Columns, header: Option<Vec<u8>> },
+    Delimited {
+        delimiter: Delimiter,
+        columns: Columns,
+    },
+    Csv {
+        delimiter: u8,
+        columns: Columns,
+        header: Option<Vec<u8>>,
+    },
     Json(PathTree),
-    Parquet(Box<ParquetInput>),
+    /// Records in the form of `parquet`; whether each has its row's name.
+    Parquet {
+        keeps_rows: bool,
+    },
 }
 
 impl Layout {

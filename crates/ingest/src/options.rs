@@ -46,8 +46,8 @@ pub enum Format {
 /// # Cost
 /// Memory in use is at most `chunk_bytes` x (chunks in flight + 2), plus the decoder's window (gzip 32 KiB, zstd
 /// as the frame says but at most `zstd_window_bytes_max`), plus `record_bytes_max` x (chunks in flight + 2)
-/// where records are longer than `chunk_bytes`. For Parquet, a chunk's decoded columns take about `chunk_bytes`,
-/// and a page of each column on top.
+/// where records are longer than `chunk_bytes`. Parquet files
+/// take `parquet_bytes_max` on top.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Paths, patterns with `*`, `?`, `[…]` (expanded here, in byte order), and `-` for stdin; none means stdin.
@@ -72,8 +72,14 @@ pub struct Options {
     /// The largest window that a zstd frame may ask for. Default 128 MiB, as the `zstd` command has it; levels up
     /// to 19 use 8 MiB. Rounded down to a power of two.
     pub zstd_window_bytes_max: usize,
-    /// Whether batches keep the rows as they stand in the input ([`crate::Batch::row`]), at 8 bytes a row. Parquet is then refused.
+    /// What the dictionaries, windows and buffers of a Parquet file may take together. An [`Error::DoesNotFit`] takes it for an
+    /// eighth of all memory. Default 32 MiB.
+    pub parquet_bytes_max: usize,
+    /// Whether batches keep the rows as they stand in the input ([`crate::Batch::row`]), at 8 bytes a row; for Parquet, what names
+    /// them to a [`crate::ParquetWriter`].
     pub keep_rows: bool,
+    /// Whether batches know the rows' numbers ([`crate::Batch::ordinal`]), at 4 bytes a row.
+    pub number_rows: bool,
     /// What makes live inputs (pipes, terminals) come out while they are read: a pipe that has nothing new for so long *pauses*
     /// ([`crate::Chunk::is_before_pause`]), and a chunk comes at the latest a quarter of it after the one before, with the whole
     /// records that came; it may be empty. After a pause, one comes about every second until the input goes on. By default, and
@@ -85,6 +91,8 @@ pub struct Options {
     pub bad_rows_kept: usize,
 }
 
+/// The whole memory is so many times what Parquet may take of it: what an error advises is computed by that.
+pub(crate) const PARQUET_SHARE: u64 = 8;
 /// The largest chunk or record: a key's place in a batch is 31 bits.
 const BYTES_MAX: usize = 1 << 30;
 /// The most key fields; more is surely a mistake.
@@ -108,7 +116,9 @@ impl Options {
             chunk_lines: 1 << 17,
             record_bytes_max: 64 << 20,
             zstd_window_bytes_max: 128 << 20,
+            parquet_bytes_max: 32 << 20,
             keep_rows: false,
+            number_rows: false,
             pause: None,
             waiter: Arc::new(SystemWaiter::default()),
             bad_rows_kept: 5,

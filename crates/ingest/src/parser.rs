@@ -19,6 +19,7 @@ pub struct Parser {
     valued: bool,
     strict: bool,
     keep_rows: bool,
+    number_rows: bool,
     bad_rows_kept: usize,
 }
 
@@ -33,6 +34,7 @@ impl Parser {
             valued: options.value.is_some(),
             strict: options.strict,
             keep_rows: options.keep_rows,
+            number_rows: options.number_rows,
             bad_rows_kept: options.bad_rows_kept,
         }
     }
@@ -64,7 +66,7 @@ impl Parser {
             (Body::TooLong { limit_bytes }, _) => rows.bad(0, || {
                 format!("the record is longer than {limit_bytes} bytes (a quote that is never closed?)")
             })?,
-            (Body::Rows(range), Layout::Parquet(input)) => parquet::parse(input, range.clone(), &mut rows)?,
+            (Body::Text(_), Layout::Parquet { keeps_rows }) => parquet::parse(*keeps_rows, &mut rows)?,
             (Body::Text(_), Layout::Lines) => rows.lines(),
             (Body::Text(_), Layout::Delimited { delimiter, columns }) => {
                 delimited::parse(*delimiter, columns, &mut rows)?;
@@ -73,8 +75,6 @@ impl Parser {
                 csv::parse(*delimiter, columns, &mut rows)?
             }
             (Body::Text(_), Layout::Json(tree)) => json::parse(tree, &mut rows)?,
-            // The reader makes rows for Parquet only, and text for everything else only.
-            (Body::Rows(_), _) | (Body::Text(_), Layout::Parquet(_)) => {}
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Rows<'_> {
         self.out.fields.fill(Span::MISSING);
     }
 
-    /// The fields are those of the row in these bytes of the text, its line end included (the row of this number for Parquet).
+    /// The fields are those of the row in these bytes of the text, its line end included (those of its name for Parquet).
     #[inline]
     pub(crate) fn end(&mut self, row: Range<usize>) -> Result<()> {
         let at = row.start;
@@ -146,6 +146,9 @@ impl Rows<'_> {
                 None => return self.bad(at, || "the chunk's keys take more than 2 GiB".into()),
             },
         };
+        if self.parser.number_rows {
+            self.out.ordinals.push((self.out.keys.len() as u64 + self.out.skipped) as u32);
+        }
         self.out.keys.push(key);
         if self.parser.keep_rows {
             self.out.rows.push(Span::text(at, row.len()));
@@ -155,7 +158,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// The row that starts at byte `at` (row `at` for Parquet) cannot be used.
+    /// The row that starts at byte `at` cannot be used.
     #[cold]
     pub(crate) fn bad(&mut self, at: usize, why: impl FnOnce() -> String) -> Result<()> {
         self.out.skipped += 1;
@@ -163,8 +166,9 @@ impl Rows<'_> {
         if !keep && !self.parser.strict {
             return Ok(());
         }
-        let line = match self.chunk.body {
-            Body::Rows(_) => self.chunk.line + at as u64,
+        let line = match *self.chunk.layout {
+            // This one is skipped, and counted already.
+            Layout::Parquet { .. } => self.chunk.line + self.out.keys.len() as u64 + self.out.skipped - 1,
             _ => self.chunk.line + newlines(&self.text[..at]),
         };
         let why = why();

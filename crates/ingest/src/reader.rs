@@ -2,12 +2,12 @@
 
 use crate::chunk::{Body, Chunk, Pool};
 use crate::layout::{self, Layout};
-use crate::parquet::{ParquetInput, RowCursor};
+use crate::parquet::TableInput;
 use crate::position::{Finished, Identity, Position};
 use crate::stream::Opened;
 use crate::text::{Cut, TextInput};
 use crate::{Error, Format, Options, Result, csv, inputs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,7 +42,7 @@ struct Current {
 
 enum Records {
     Text(Box<TextInput>),
-    Rows(RowCursor),
+    Rows(Box<TableInput>),
 }
 
 /// How far a reader is, for other threads to look at.
@@ -62,6 +62,20 @@ impl Progress {
     pub fn total_bytes(&self) -> Option<u64> {
         self.total_bytes
     }
+}
+
+/// The inputs, expanded, if the first of them is Parquet: what a [`crate::ParquetWriter`] takes its rows from. Pipes are not read.
+///
+/// # Errors
+/// As [`Reader::open`].
+pub fn parquet_inputs(options: &Options) -> Result<Option<Vec<PathBuf>>> {
+    let inputs = inputs::expand(&options.inputs)?;
+    let Some(first) = inputs.first() else { return Ok(None) };
+    let is_parquet = match Opened::head_of_file(first, &options.waiter)? {
+        Some(head) => layout::detect(options, first, &head) == Format::Parquet,
+        None => false,
+    };
+    Ok(is_parquet.then(|| inputs.iter().map(|path| path.to_path_buf()).collect()))
 }
 
 impl Reader {
@@ -148,11 +162,21 @@ impl Reader {
                     (self.position.offset, self.position.line) = (input.offset, input.line);
                     cut
                 }
-                Records::Rows(cursor) => cursor.next(&self.progress.bytes_read).map(|(rows, consumed)| {
-                    (self.position.offset, self.position.line) = (rows.end, rows.end);
-                    let since = self.options.waiter.now();
-                    Cut { body: Body::Rows(rows), consumed, paused: false, since }
-                }),
+                Records::Rows(table) => {
+                    let records = table.next(&self.pool, &self.options)?;
+                    let read = table.progress(records.is_none());
+                    self.progress.bytes_read.fetch_add(read, Ordering::Relaxed);
+                    records.map(|records| {
+                        (self.position.offset, self.position.line) = (records.end, records.end);
+                        let since = self.options.waiter.now();
+                        Cut {
+                            body: Body::Text(records.text),
+                            consumed: records.consumed,
+                            paused: false,
+                            since,
+                        }
+                    })
+                }
             };
             let Some(Cut { body, consumed, paused, since }) = cut else {
                 self.finish_current()?;
@@ -267,9 +291,8 @@ impl Reader {
                 let Some(file) = opened.file else {
                     return Err(Error::NotAFile { path: path.to_path_buf(), what: "Parquet" });
                 };
-                let input = ParquetInput::open(file, &path, &self.options)?;
-                let cursor = input.rows_from(self.position.offset);
-                (Layout::Parquet(Box::new(input)), Records::Rows(cursor))
+                let table = TableInput::open(file, &path, index, self.position.offset, &self.options)?;
+                (Layout::Parquet { keeps_rows: self.options.keep_rows }, Records::Rows(Box::new(table)))
             }
             _ => self.open_text(opened, format, &path, resumed.is_some())?,
         };

@@ -78,6 +78,15 @@ impl Opened {
         Ok(Self::open(path, &Arc::default(), waiter)?.identity)
     }
 
+    /// The first bytes of `path`; `None` of what is no regular file, which is not read from.
+    pub(crate) fn head_of_file(path: &Arc<Path>, waiter: &Arc<dyn Waiter>) -> Result<Option<Vec<u8>>> {
+        let open_error = |source| Error::Open { path: path.to_path_buf(), source };
+        if is_stdin(path) || !path.metadata().map_err(open_error)?.is_file() {
+            return Ok(None);
+        }
+        Ok(Some(Self::open(path, &Arc::default(), waiter)?.raw.head))
+    }
+
     /// The first bytes as they stand in the file.
     pub(crate) fn head(&self) -> &[u8] {
         &self.raw.head

@@ -23,6 +23,9 @@ pub(crate) struct FilterArguments {
 A row is a line, or what the format has for one; it comes out byte for byte as it came in, in its place. Without a
 field the whole line is the key. \"New\" is certain; a new key is taken for a seen one at the rate of --error.
 
+Rows of Parquet come out as Parquet, with all columns, when all rows are there; it is written as a whole, so an
+interrupted run starts anew.
+
 Rows wait while they are asked for together, but those of a pipe no longer than 0.1 s or ten times the last answer; a
 pipe that pauses gets its answer at once. A store remembers what was printed, and after an interruption the same
 command with --resume goes on behind it: give --output FILE (or >> FILE). The file must hold what it held at the last
@@ -34,6 +37,7 @@ Examples:
   overbank dedup urls.txt.gz > unique.txt
   overbank dedup --key url --format jsonl 'crawl/*.jsonl.zst' --memory 1GiB --keys 1e10
   overbank dedup --store seen today.csv --key id --output new.csv
+  overbank dedup --key url crawl.parquet --output new.parquet
   tail -f log | overbank dedup --window 1e6
   overbank dedup --store seen --remove withdrawn.txt")]
 pub(crate) struct DedupArguments {
@@ -53,6 +57,10 @@ pub(crate) struct DedupArguments {
     /// replaced once all rows are there
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "remove")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Print the rows' numbers instead of the rows: from 1, over all inputs; headers do not count, rows that are left out do
+    #[arg(long, conflicts_with = "remove")]
+    pub(crate) row_numbers: bool,
 
     /// Remember a key for about so many rows, such as 1e6, or so long, such as 10m, from its first row on: between 7/8 of the
     /// window and all of it. The store of an earlier run keeps its window's kind

@@ -35,6 +35,7 @@ pub(super) fn fit_chunks(options: &mut Options, plan: &Plan, threads: usize) {
     options.chunk_lines = plan.chunk_rows(threads);
     options.record_bytes_max = plan.row_bytes_max(threads).max(options.chunk_bytes);
     options.zstd_window_bytes_max = plan.window_bytes_max();
+    options.parquet_bytes_max = plan.parquet_bytes_max();
 }
 
 /// The parser as a stage of the profile; it also keeps the first malformed rows.
@@ -86,6 +87,16 @@ impl ParsedRows {
     /// The chunk that the rows came from.
     pub(super) fn chunk(&self) -> &Chunk {
         self.0.chunk()
+    }
+
+    /// How many rows there are, those that were skipped included.
+    pub(super) fn total(&self) -> u64 {
+        self.0.rows() as u64 + self.0.skipped()
+    }
+
+    /// The place of a row among them.
+    pub(super) fn ordinal(&self, row: usize) -> u64 {
+        self.0.ordinal(row)
     }
 
     /// A row as it stands in the input.

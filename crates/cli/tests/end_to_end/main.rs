@@ -13,6 +13,7 @@ mod limits;
 mod live;
 mod memory;
 mod outputs;
+mod parquet;
 mod queries;
 mod resume;
 mod stores;

@@ -143,6 +143,11 @@ impl Plan {
         (self.memory_bytes / 8 / (threads as u64 + 1)).clamp(64 << 10, 64 << 20) as usize
     }
 
+    /// What dictionaries and buffers of a Parquet file may take: 4 MiB are enough for the columns that most writers make.
+    pub fn parquet_bytes_max(&self) -> usize {
+        usize::try_from(self.memory_bytes / 8).unwrap_or(usize::MAX).max(4 << 20)
+    }
+
     /// The largest window that a zstd frame may ask for: 8 MiB is what levels up to 19 use.
     pub fn window_bytes_max(&self) -> usize {
         (self.memory_bytes / 8).clamp(8 << 20, 128 << 20) as usize

@@ -1,7 +1,7 @@
 //! `overbank filter build STORE [FILE…]`: all keys of files in a filter, each as often as it comes.
 
 use super::keys::{Act, Keys};
-use super::pass::Pass;
+use super::pass::{Pass, Printed};
 use super::scratch::Scratch;
 use super::session::{Session, Wanted};
 use crate::announce;
@@ -18,7 +18,7 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     let machine = &arguments.machine;
-    let pass = Pass::new(&arguments.input, machine, false, &interrupt)?;
+    let pass = Pass::new(&arguments.input, machine, Printed::Nothing, &interrupt)?;
     let wanted = Wanted {
         store: Some(&arguments.store),
         filter: &arguments.filter,
@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     let passed = pass.run(session.store.hasher(), session.resume_at(), &interrupt, &mut keys)?;
     super::warn_of_skipped(keys.counts.skipped, &passed.skipped, machine.quiet);
     if !passed.complete {
-        return Err(super::interrupted(keys.counts.rows, true));
+        return Err(super::interrupted(keys.counts.rows, true, false));
     }
     let facts = picture::FilterFacts::of(&session.filter())?;
     if arguments.json {

@@ -3,7 +3,8 @@
 use super::keys::{Act, Keys};
 use super::outlet::Escape;
 use super::output::Output;
-use super::pass::Pass;
+use super::parquet::ParquetWanted;
+use super::pass::{Pass, Printed};
 use super::rows::{Pace, Sieve};
 use super::scratch::Scratch;
 use super::session::{Session, Wanted};
@@ -21,7 +22,22 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     let machine = &arguments.machine;
-    let pass = Pass::new(&arguments.input, machine, !arguments.remove, &interrupt)?;
+    let printed = match (arguments.remove, arguments.row_numbers) {
+        (true, _) => Printed::Nothing,
+        (_, true) => Printed::Numbers,
+        _ => Printed::Rows,
+    };
+    let pass = Pass::new(&arguments.input, machine, printed, &interrupt)?;
+    let parquet =
+        pass.parquet_inputs()?.map(|inputs| ParquetWanted { inputs, bytes_max: pass.parquet_bytes_max() });
+    let is_parquet = parquet.is_some();
+    if is_parquet && arguments.resume {
+        return Err(Failure::Usage(
+            "a Parquet output cannot be gone on with: it is written as a whole, and an interrupted run leaves the store as it \
+             was; give the same command without --resume"
+                .to_owned(),
+        ));
+    }
     let threads = pass.threads;
     let scratch = Scratch::new(arguments.spool.as_deref().or(arguments.store.as_deref()));
     if arguments.store.is_none() {
@@ -48,19 +64,24 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         (passed, keys.counts, Some(keys.changed))
     } else {
         let file = arguments.output.as_deref();
-        let place = Place { file, commits: session.kept, resumes: arguments.resume };
+        // A Parquet file is nothing without its end, so nothing of it is committed before.
+        let commits = session.kept && !is_parquet;
+        let place = Place { file, commits, resumes: arguments.resume };
         // Rows that the output does not take any more are worth keeping where there is a place for them.
-        let owed = session.kept.then(|| scratch.file()).transpose()?;
+        let owed = commits.then(|| scratch.file()).transpose()?;
         let escape = Escape { call: interrupt.call()?, owed };
-        let output = Output::open(place, session.resumed.as_ref().map(|state| &state.output), escape)?;
+        let resumed = session.resumed.as_ref().map(|state| &state.output);
+        let output = Output::open(place, resumed, escape, parquet)?;
         let pace = Pace { commit_every, clock: pass.clock() };
-        let mut sieve = Sieve::new(&session, &scratch, machine.memory, !arguments.invert, output, pace)?;
+        let numbers = printed == Printed::Numbers;
+        let keeps_new = !arguments.invert;
+        let mut sieve = Sieve::new(&session, &scratch, machine.memory, keeps_new, numbers, output, pace)?;
         let passed = pass.run(hasher, resume_at, &interrupt, &mut sieve)?;
         (passed, sieve.counts, None)
     };
     super::warn_of_skipped(counts.skipped, &passed.skipped, machine.quiet);
     if !passed.complete {
-        return Err(super::interrupted(counts.rows, session.kept));
+        return Err(super::interrupted(counts.rows, session.kept, is_parquet));
     }
     if arguments.stats || arguments.json {
         let cost = DedupCost {

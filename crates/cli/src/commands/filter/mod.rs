@@ -8,6 +8,7 @@ mod merge;
 mod outlet;
 mod output;
 mod owed;
+mod parquet;
 mod pass;
 mod plan;
 mod rows;
@@ -40,8 +41,13 @@ pub(crate) fn run(command: &FilterCommand) -> CommandResult {
 }
 
 /// Why a pass ended early, and what helps.
-fn interrupted(rows: u64, kept: bool) -> Failure {
+fn interrupted(rows: u64, kept: bool, is_parquet: bool) -> Failure {
     let rows = units::count(rows);
+    if is_parquet {
+        return Failure::Interrupted(format!(
+            "interrupted after {rows} rows; a Parquet output is written as a whole, so nothing is kept: run the same command again"
+        ));
+    }
     Failure::Interrupted(if kept {
         format!("interrupted after {rows} rows, which are kept; run the same command with --resume to go on")
     } else {

@@ -1,6 +1,7 @@
-//! Rows on the output, byte for byte, and how far they got.
+//! Rows on the output, byte for byte or as Parquet, and how far they got.
 
 use super::outlet::{Escape, Owed};
+use super::parquet::{ParquetRows, ParquetWanted};
 use super::sink::{Place, Sink};
 use crate::failure::Failure;
 use crate::run_state::Mark;
@@ -12,69 +13,128 @@ const BUFFER_BYTES: usize = 128 << 10;
 
 /// The output of rows.
 pub(super) struct Output {
-    out: BufWriter<Sink>,
+    out: Form,
     /// Whether the last row had no line end.
     is_open: bool,
 }
 
+/// What is written.
+enum Form {
+    Text(BufWriter<Sink>),
+    Parquet(Box<ParquetRows<BufWriter<Sink>>>),
+}
+
 impl Output {
-    /// Opens `place` to go on behind `resumed`; as [`Sink::open`].
-    pub(super) fn open(place: Place<'_>, resumed: Option<&Mark>, escape: Escape) -> Result<Self, Failure> {
-        let sink = Sink::open(place, resumed, escape)?;
-        let is_open = resumed.is_some_and(|mark| mark.is_open);
-        Ok(Self { out: BufWriter::with_capacity(BUFFER_BYTES, sink), is_open })
+    /// Opens `place` to go on behind `resumed`, for text or for what Parquet is `wanted`; as [`Sink::open`].
+    pub(super) fn open(
+        place: Place<'_>,
+        resumed: Option<&Mark>,
+        escape: Escape,
+        wanted: Option<ParquetWanted>,
+    ) -> Result<Self, Failure> {
+        let mut sink = Sink::open(place, resumed, escape)?;
+        if let Some(why) = sink.takes_no_whole().filter(|_| wanted.is_some()) {
+            return Err(Failure::Usage(format!(
+                "rows of Parquet are written as Parquet, which does not go {why}; write to a new file, or ask for --row-numbers"
+            )));
+        }
+        if let Some(wanted) = &wanted {
+            sink.begin(wanted.inputs.iter().map(AsRef::as_ref))?;
+        }
+        let text = BufWriter::with_capacity(BUFFER_BYTES, sink);
+        let out = match wanted {
+            None => Form::Text(text),
+            Some(wanted) => Form::Parquet(Box::new(ParquetRows::new(text, wanted)?)),
+        };
+        Ok(Self { out, is_open: resumed.is_some_and(|mark| mark.is_open) })
     }
 
     /// Gets ready to print; as [`Sink::begin`].
     pub(super) fn begin<'p>(&mut self, inputs: impl Iterator<Item = &'p Path>) -> Result<(), Failure> {
-        self.out.get_mut().begin(inputs)
+        match &mut self.out {
+            Form::Text(out) => out.get_mut().begin(inputs),
+            // That was done when it was opened.
+            Form::Parquet(_) => Ok(()),
+        }
+    }
+
+    /// Whether the output is nothing before it is whole.
+    pub(super) fn is_parquet(&self) -> bool {
+        matches!(self.out, Form::Parquet(_))
     }
 
     /// Writes a row; the last row of an input may lack a line end, which it gets if another follows.
     #[inline]
     pub(super) fn row(&mut self, row: &[u8]) -> Result<(), Failure> {
+        let out = match &mut self.out {
+            Form::Text(out) => out,
+            Form::Parquet(out) => return out.row(row),
+        };
         if self.is_open {
-            self.write(b"\n")?;
+            write(out, b"\n")?;
         }
         self.is_open = row.last() != Some(&b'\n');
-        self.write(row)
-    }
-
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.out.write_all(bytes).map_err(|error| self.out.get_ref().failure(error))
+        write(out, row)
     }
 
     /// Writes a part of rows that were written to another run's output.
     pub(super) fn part(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Form::Text(out) = &mut self.out else { return Ok(()) };
         self.is_open = bytes.last() != Some(&b'\n');
-        self.write(bytes)
+        write(out, bytes)
     }
 
-    /// Whether a signal came while standard output had no room.
+    /// Whether a signal came while the output had no room.
     pub(super) fn has_left(&self) -> bool {
-        self.out.get_ref().has_left()
+        match &self.out {
+            Form::Text(out) => out.get_ref().has_left(),
+            Form::Parquet(_) => false,
+        }
     }
 
     /// What was flushed and did not go out because a signal came; nothing may be written behind it.
     pub(super) fn take_owed(&mut self) -> Option<Owed> {
-        self.out.get_mut().take_owed()
+        match &mut self.out {
+            Form::Text(out) => out.get_mut().take_owed(),
+            Form::Parquet(_) => None,
+        }
     }
 
     /// Hands on what is written so far.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
-        self.out.flush().map_err(|error| self.out.get_ref().failure(error))
+        match &mut self.out {
+            Form::Text(out) => out.flush().map_err(|error| out.get_ref().failure(error)),
+            Form::Parquet(_) => Ok(()),
+        }
     }
 
     /// Makes what is written so far as durable as it can be, and says how far it got; `ended` if nothing more will be printed.
     pub(super) fn mark(&mut self, ended: bool) -> Result<Mark, Failure> {
         self.flush()?;
-        self.out.get_mut().mark(ended, self.is_open)
+        match &mut self.out {
+            Form::Text(out) => out.get_mut().mark(ended, self.is_open),
+            Form::Parquet(_) => Ok(Mark::default()),
+        }
     }
 
     /// The last row is written: the output is whole.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
         self.flush()?;
-        self.out.get_mut().finish()
+        match &mut self.out {
+            Form::Text(out) => out.get_mut().finish(),
+            Form::Parquet(out) => match out.finish()? {
+                Some(out) if out.get_ref().has_left() => Err(Failure::Interrupted(
+                    "interrupted while the output had no room; a Parquet output is written as a whole: run the same command again"
+                        .to_owned(),
+                )),
+                Some(mut out) => out.get_mut().finish(),
+                None => Ok(()),
+            },
+        }
     }
+}
+
+#[inline]
+fn write(out: &mut BufWriter<Sink>, bytes: &[u8]) -> Result<(), Failure> {
+    out.write_all(bytes).map_err(|error| out.get_ref().failure(error))
 }

@@ -15,6 +15,7 @@ use overbank::profile::{Parse, Plan};
 use overbank_ingest::{Options, Parser, Position, Reader, Waiter};
 use std::io::{IsTerminal, stdout};
 use std::marker::PhantomData;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,15 @@ pub(super) trait Take: Send {
     fn end(&mut self, position: &Position, header: Option<&[u8]>, complete: bool) -> Result<(), Failure>;
 }
 
+/// What is printed of rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Printed {
+    Nothing,
+    /// The rows as they stand, or what names those of Parquet.
+    Rows,
+    Numbers,
+}
+
 /// A stream about to be read.
 pub(super) struct Pass {
     options: Options,
@@ -52,23 +62,34 @@ pub(super) struct Passed {
 }
 
 impl Pass {
-    /// A pass over the rows of `arguments`, which are kept as they stand if `keeps_rows`.
+    /// A pass over the rows of `arguments`, of which `printed` is needed.
     pub(super) fn new(
         arguments: &InputArguments,
         machine: &crate::arguments::MachineArguments,
-        keeps_rows: bool,
+        printed: Printed,
         interrupt: &Interrupt,
     ) -> Result<Self, Failure> {
         check_memory(machine.memory)?;
         let threads = machine.threads.map_or_else(default_threads, usize::from);
         let mut options = input::reader_options(arguments, None, None)?;
         input::fit_chunks(&mut options, &Plan::for_memory(machine.memory)?, threads);
-        options.keep_rows = keeps_rows;
+        options.keep_rows = printed == Printed::Rows;
+        options.number_rows = printed == Printed::Numbers;
         options.pause = Some(PAUSE);
         options.waiter = Arc::new(interrupt.waiter()?);
         // A line that shows progress would mix with rows on the same terminal.
-        let is_quiet = machine.quiet || keeps_rows && stdout().is_terminal();
+        let is_quiet = machine.quiet || printed != Printed::Nothing && stdout().is_terminal();
         Ok(Self { options, threads, is_quiet })
+    }
+
+    /// The inputs, if rows that are printed are to be written as Parquet: if they come from there.
+    pub(super) fn parquet_inputs(&self) -> Result<Option<Vec<PathBuf>>, Failure> {
+        if self.options.keep_rows { Ok(overbank_ingest::parquet_inputs(&self.options)?) } else { Ok(None) }
+    }
+
+    /// What a Parquet file may take.
+    pub(super) fn parquet_bytes_max(&self) -> usize {
+        self.options.parquet_bytes_max
     }
 
     /// The clock of the pass.

@@ -44,6 +44,9 @@ pub(super) struct Sieve<'s> {
     arrivals: Arrivals,
     spool: Spool,
     output: Output,
+    /// Whether rows are printed by their numbers, and how many came before the chunk at hand.
+    numbers: bool,
+    rows_before: u64,
     header: Header,
     panes: Panes,
     keeps_new: bool,
@@ -79,6 +82,7 @@ impl<'s> Sieve<'s> {
         scratch: &'s Scratch,
         memory_bytes: u64,
         keeps_new: bool,
+        numbers: bool,
         output: Output,
         pace: Pace,
     ) -> Result<Self, Failure> {
@@ -95,6 +99,8 @@ impl<'s> Sieve<'s> {
             arrivals: Arrivals::new(waiting_bytes(memory_bytes))?,
             spool: Spool::new(spool_bytes(memory_bytes)),
             output,
+            numbers,
+            rows_before: resumed.map_or(0, |state| state.run.position.rows()),
             header,
             panes: Panes::new(session.window),
             keeps_new,
@@ -115,7 +121,12 @@ impl<'s> Sieve<'s> {
             }
             let taken = self.arrivals.push(&rows.hashes()[range.clone()]);
             for row in range.start..range.start + taken {
-                self.spool.push(rows.row(row), self.scratch)?;
+                if self.numbers {
+                    let number = format!("{}\n", self.rows_before + rows.ordinal(row) + 1);
+                    self.spool.push(number.as_bytes(), self.scratch)?;
+                } else {
+                    self.spool.push(rows.row(row), self.scratch)?;
+                }
             }
             range.start += taken;
             if self.arrivals.is_full() {
@@ -151,7 +162,7 @@ impl<'s> Sieve<'s> {
 
     /// Passes on the header of the first table; one output has one header.
     fn pass_header(&mut self, header: Option<&[u8]>, input: &str) -> Result<(), Failure> {
-        let Some(header) = header else { return Ok(()) };
+        let Some(header) = header.filter(|_| !self.numbers) else { return Ok(()) };
         match &self.header {
             Header::Is(first) if first.trim_ascii_end() == header.trim_ascii_end() => return Ok(()),
             Header::Is(_) => {
@@ -166,9 +177,10 @@ impl<'s> Sieve<'s> {
         Ok(())
     }
 
-    /// Whether a commit may come before the end: once rows are owed, the end is near and takes all of them.
+    /// Whether a commit may come before the end: once rows are owed, the end is near and takes all of them; and Parquet is nothing
+    /// before its end.
     fn may_commit(&self) -> bool {
-        self.session.kept && !self.output.has_left()
+        self.session.kept && !self.output.has_left() && !self.output.is_parquet()
     }
 
     /// Commits what stands behind `position`; `complete` says of a run that has ended whether its stream has too.
@@ -178,10 +190,11 @@ impl<'s> Sieve<'s> {
         let output = self.output.mark(complete.is_some() && is_all_out)?;
         let owed = self.output.take_owed();
         let complete = complete == Some(true) && owed.is_none();
+        let position = position.clone().with_counts(self.rows_before, 0);
         if let Some(owed) = owed {
             owed::keep(&self.session.store, owed)?;
         }
-        let run = RunState { complete, position: position.clone() };
+        let run = RunState { complete, position };
         let state = FilterState { run, window: self.panes.window(), output };
         announce::at("committing");
         self.session.store.commit(&state.to_bytes())?;
@@ -202,12 +215,22 @@ impl Take for Sieve<'_> {
     /// Remembers where the output starts: what is printed before the first commit is cut off too.
     fn begin(&mut self, reader: &Reader) -> Result<(), Failure> {
         self.output.begin(reader.inputs())?;
-        owed::pay(&self.session.store, |bytes| self.output.part(bytes))?;
+        if !self.output.is_parquet() {
+            owed::pay(&self.session.store, |bytes| self.output.part(bytes))?;
+        }
         if self.may_commit() { self.commit(reader.position(), None) } else { Ok(()) }
     }
 
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
         let chunk = rows.chunk();
+        if !self.numbers && !chunk.is_empty() && chunk.is_parquet() != self.output.is_parquet() {
+            return Err(Failure::Usage(format!(
+                "{} is {}Parquet, unlike the input before it, and one output cannot hold both; run it by itself, or ask for \
+                 --row-numbers",
+                shown_input(chunk.input()),
+                if chunk.is_parquet() { "" } else { "not " }
+            )));
+        }
         self.tally(rows, chunk)?;
         for _ in 0..self.panes.pass_time() {
             self.answer()?;
@@ -223,6 +246,7 @@ impl Take for Sieve<'_> {
             }
             range.start = end;
         }
+        self.rows_before += rows.total();
         let is_nearly_full = self.arrivals.capacity() - self.arrivals.len() < rows.hashes().len();
         if chunk.is_before_pause() || is_nearly_full || self.is_overdue() {
             self.answer()?;
@@ -238,6 +262,9 @@ impl Take for Sieve<'_> {
     }
 
     fn stop(&mut self) -> Result<(), Failure> {
+        if self.output.is_parquet() {
+            return Ok(());
+        }
         self.answer()?;
         self.output.flush()
     }
@@ -248,12 +275,14 @@ impl Take for Sieve<'_> {
             // Tables without rows have no chunk that brings their header.
             self.pass_header(header, "the input")?;
         }
-        if self.session.kept {
-            self.commit(position, Some(complete))
-        } else if complete {
-            self.output.finish()
-        } else {
-            self.output.flush()
+        if self.output.is_parquet() && !complete {
+            return Ok(());
         }
+        if complete {
+            self.output.finish()?;
+        } else {
+            self.output.flush()?;
+        }
+        if self.session.kept { self.commit(position, Some(complete)) } else { Ok(()) }
     }
 }

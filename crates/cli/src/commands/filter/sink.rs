@@ -21,7 +21,7 @@ use crate::run_state::{Mark, MarkKind};
 use crate::units;
 use rustix::fs::{AtFlags, OFlags, fcntl_getfl};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, IsTerminal as _, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -243,6 +243,14 @@ impl Sink {
             cut.map_err(|error| Failure::output(&self.shown, error))?;
         }
         Ok(())
+    }
+
+    /// Where it is that a file which begins at its start cannot begin, if so it is.
+    pub(super) fn takes_no_whole(&self) -> Option<&'static str> {
+        if self.outlet.file().is_terminal() {
+            return Some("to a terminal");
+        }
+        (self.start > 0).then_some("behind what a file holds")
     }
 
     /// Whether a signal came while the output had no room.

@@ -128,7 +128,7 @@ fn played(
         panic!("another command");
     };
     let (interrupt, machine) = (Interrupt::default(), &arguments.machine);
-    let mut pass = Pass::new(&arguments.input, machine, true, &interrupt).expect("a pass");
+    let mut pass = Pass::new(&arguments.input, machine, Printed::Rows, &interrupt).expect("a pass");
     pass.options.waiter = Arc::clone(&world) as Arc<dyn Waiter>;
     let wanted = Wanted {
         store: None,
@@ -143,11 +143,11 @@ fn played(
     let scratch = Scratch::new(Some(place));
     let session = Session::open(&wanted, 1, &scratch).expect("a session");
     let file = Place { file: Some(&path), commits: true, resumes: false };
-    let output = Output::open(file, None, Escape::default()).expect("an output");
+    let output = Output::open(file, None, Escape::default(), None).expect("an output");
     let clock = Arc::new(Slow(Arc::clone(&world), look));
     let pace = Pace { commit_every: Duration::MAX, clock };
-    let mut sieve =
-        Sieve::new(&session, &scratch, machine.memory, !arguments.invert, output, pace).expect("a sieve");
+    let mut sieve = Sieve::new(&session, &scratch, machine.memory, !arguments.invert, false, output, pace)
+        .expect("a sieve");
     let passed = pass.run(session.store.hasher(), None, &interrupt, &mut sieve).expect("a pass");
     assert!(passed.complete);
     let mut state = world.state.lock().expect("no panic");
