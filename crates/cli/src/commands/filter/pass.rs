@@ -1,16 +1,15 @@
 //! One pass over a stream whose keys go to a filter: parsed side by side, taken in the stream's order.
 
-use super::session::check_memory;
+use super::session::fit_chunks;
 use crate::arguments::InputArguments;
 use crate::commands::input::{self, Input, ParsedRows};
-use crate::commands::stream::default_threads;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::picture::Skipped;
 use crate::progress::Progress;
 use overbank::KeyHasher;
+use overbank::profile::Parse;
 use overbank::profile::pipeline::{self, Group, Stages};
-use overbank::profile::{Parse, Plan};
 use overbank_ingest::{Options, Parser, Position, Reader};
 use std::io::{IsTerminal, stdout};
 use std::marker::PhantomData;
@@ -56,10 +55,8 @@ impl Pass {
         machine: &crate::arguments::MachineArguments,
         keeps_rows: bool,
     ) -> Result<Self, Failure> {
-        check_memory(machine.memory)?;
-        let threads = machine.threads.map_or_else(default_threads, usize::from);
         let mut options = input::reader_options(arguments, None, None)?;
-        input::fit_chunks(&mut options, &Plan::for_memory(machine.memory)?, threads);
+        let threads = fit_chunks(&mut options, machine)?;
         options.keep_rows = keeps_rows;
         options.pause = Some(PAUSE);
         // A line that shows progress would mix with rows on the same terminal.
