@@ -5,6 +5,7 @@ mod arguments;
 mod commands;
 mod failure;
 mod interrupt;
+mod key_fields;
 mod page;
 mod picture;
 mod process;

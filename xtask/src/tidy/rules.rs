@@ -23,10 +23,11 @@ const BANNED: &[&str] = &[
 ];
 
 /// Where `unsafe` may stand: code for one instruction set, the device's files, the C interface, the command's allocator, the
-/// bench's memory map.
+/// bench's memory map, and the test that forks.
 const UNSAFE_PLACES: &[&str] = &[
     "crates/overbank/src/bits/",
     "crates/overbank/src/device/file",
+    "crates/overbank/tests/fork.rs",
     "crates/capi/",
     "crates/cli/src/allocator.rs",
     "bench/src/mapping.rs",
@@ -84,8 +85,8 @@ pub(crate) fn rust(source: &Source<'_>, test_only: bool, faults: &mut Vec<Fault>
             fault(
                 at,
                 "unsafe",
-                "unsafe code belongs into bits/, device/file*, the C interface, the command's allocator.rs or the bench's \
-                 mapping.rs"
+                "unsafe code belongs into bits/, device/file*, the C interface, the command's allocator.rs, the bench's mapping.rs or \
+                 the test that forks"
                     .into(),
             );
         }

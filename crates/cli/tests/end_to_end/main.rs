@@ -7,6 +7,7 @@ mod counts;
 mod dedup;
 mod failures;
 mod filters;
+mod kept_keys;
 mod memory;
 mod queries;
 mod resume;

@@ -4,11 +4,14 @@
 //! 1. A job that fails or panics poisons the store with its text; nothing fails in silence.
 //! 2. With zero threads a job runs inside `spawn`, so a simulated run is deterministic.
 //! 3. Dropping the pool waits for the jobs that have been spawned.
-//! 4. A job goes to the thread that was idle last, so few jobs at a time are done by few threads: allocators hold for each thread
+//! 4. Threads that the system refuses are done without, down to none.
+//! 5. A fork of the process that started the threads has none of them: jobs spawned there fail, and nobody waits for them.
+//! 6. A job goes to the thread that was idle last, so few jobs at a time are done by few threads: allocators hold for each thread
 //!    what its jobs freed. Eight threads in turn held 8 times the memory of the one that would do.
 
 use super::poison::Poison;
-use crate::{Error, Result};
+use crate::Result;
+use crate::device::thread;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
@@ -52,22 +55,16 @@ struct Outcome {
 }
 
 impl Workers {
-    pub(super) fn new(threads: usize, poison: Poison) -> Result<Self> {
+    /// A pool of at most so many threads.
+    pub(super) fn new(threads: usize, poison: Poison) -> Self {
         let wake = (0..threads).map(|_| Condvar::new()).collect();
         let queue = Arc::new(Queue { state: Mutex::default(), wake });
-        let mut workers = Workers { queue, threads: Vec::new(), poison };
-        for i in 0..threads {
-            let queue = Arc::clone(&workers.queue);
-            let thread =
-                std::thread::Builder::new().name(format!("overbank-{i}")).spawn(move || queue.serve(i));
-            let path = workers.poison.path();
-            workers.threads.push(thread.map_err(|source| Error::Io {
-                op: "start a thread for",
-                path,
-                source,
-            })?);
-        }
-        Ok(workers)
+        let serve = |i| {
+            let queue = Arc::clone(&queue);
+            thread::start(&format!("overbank-{i}"), None, move || queue.serve(i)).ok()
+        };
+        let threads = (0..threads).map_while(serve).collect();
+        Workers { queue, threads, poison }
     }
 
     /// How many threads there are; 0 means that jobs run inside [`Workers::spawn`].
@@ -81,6 +78,10 @@ impl Workers {
     /// None here: a job's failure poisons the store and shows in [`Job::wait`].
     pub fn spawn(&self, job: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
         let (job, run) = Job::new(self.poison.clone(), job);
+        if self.poison.check_process().is_err() {
+            // Nobody would run it; waiting for it says so.
+            return job;
+        }
         if self.threads.is_empty() {
             run();
         } else {
@@ -106,7 +107,7 @@ pub struct Spawner {
 impl Spawner {
     /// How many threads there are; 0 once the store is closing.
     pub fn threads(&self) -> usize {
-        if lock(&self.queue.state).closed { 0 } else { self.threads }
+        if self.poison.check_process().is_err() || lock(&self.queue.state).closed { 0 } else { self.threads }
     }
 
     /// Runs `job` on a free thread; if there is none, never. Its failure poisons the store.
@@ -154,8 +155,9 @@ impl Job {
     /// Waits for its end.
     ///
     /// # Errors
-    /// `Poisoned` if it failed or panicked.
+    /// `Poisoned` if it failed or panicked; `Forked`.
     pub fn wait(&self) -> Result<()> {
+        self.poison.check_process()?;
         let mut done = lock(&self.outcome.done);
         while done.is_none() {
             done = self.outcome.changed.wait(done).unwrap_or_else(PoisonError::into_inner);
@@ -199,6 +201,10 @@ impl Queue {
 impl Workers {
     /// Waits for all jobs and ends the threads.
     pub(super) fn finish(&mut self) {
+        if self.poison.check_process().is_err() {
+            // The threads are those of another process, and one of them may have held the queue.
+            return std::mem::forget(std::mem::take(&mut self.threads));
+        }
         lock(&self.queue.state).closed = true;
         self.queue.wake.iter().for_each(Condvar::notify_one);
         for thread in self.threads.drain(..) {
@@ -236,7 +242,28 @@ mod tests {
 
     fn pool(threads: usize) -> (Workers, Poison) {
         let poison = Poison::new("store".into());
-        (Workers::new(threads, poison.clone()).unwrap(), poison)
+        (Workers::new(threads, poison.clone()), poison)
+    }
+
+    #[test]
+    fn threads_that_cannot_start_are_done_without() {
+        for granted in 0..3 {
+            let poison = Poison::new("store".into());
+            let workers = thread::refusal::after(granted, || Workers::new(3, poison.clone()));
+            assert_eq!((workers.threads(), workers.spawner().threads()), (granted, granted));
+            let ran = Arc::new(AtomicUsize::new(0));
+            let jobs: Vec<Job> = (0..10)
+                .map(|_| {
+                    let ran = Arc::clone(&ran);
+                    workers.spawn(move || {
+                        ran.fetch_add(1, Ordering::Relaxed);
+                        Ok(())
+                    })
+                })
+                .collect();
+            jobs.iter().for_each(|job| job.wait().unwrap());
+            assert_eq!(ran.load(Ordering::Relaxed), 10);
+        }
     }
 
     #[test]
@@ -285,7 +312,7 @@ mod tests {
             assert!(workers.spawn(|| panic!("broken merge")).wait().is_err());
             assert!(poison.check().unwrap_err().to_string().contains("broken merge"));
             let (workers, _) = pool(threads);
-            let missing = || Err(Error::NotFound { what: "file", name: "x".to_owned() });
+            let missing = || Err(crate::Error::NotFound { what: "file", name: "x".to_owned() });
             let error = workers.spawn(missing).wait().unwrap_err();
             assert!(error.to_string().contains("no file"), "{error}");
         }

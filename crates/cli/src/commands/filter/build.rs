@@ -21,6 +21,7 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     let wanted = Wanted {
         store: Some(&arguments.store),
         filter: &arguments.filter,
+        key: &arguments.input.key,
         machine,
         window: None,
         resume: arguments.resume,
@@ -35,20 +36,20 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     if !passed.complete {
         return Err(super::interrupted(keys.counts.rows, true));
     }
-    let report = session.filter().report();
+    let facts = picture::FilterFacts::of(&session.filter())?;
     if arguments.json {
         print_json(&json!({
             "rows": keys.counts.rows,
             "skipped": keys.counts.skipped,
             "seconds": passed.seconds,
-            "filter": picture::filter_json(&report),
+            "filter": picture::filter_json(&facts),
         }))?;
     } else {
         let mut page = Page::new();
         page.heading(&format!("Filter {}", arguments.store.display()), "");
         let rate = format!("{} rows/s", units::rate(keys.counts.rows as f64 / passed.seconds));
         page.fact("rows", &units::count(keys.counts.rows), &rate);
-        picture::filter_lines(&mut page, &report);
+        picture::filter_lines(&mut page, &facts);
         page.print()?;
     }
     Ok(Outcome::Found)

@@ -23,6 +23,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     let wanted = Wanted {
         store: arguments.store.as_deref(),
         filter: &arguments.filter,
+        key: &arguments.input.key,
         machine,
         window: arguments.window.map(Into::into),
         resume: arguments.resume,
@@ -45,7 +46,6 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         return Err(super::interrupted(counts.rows, session.kept));
     }
     if arguments.stats || arguments.json {
-        let report = session.filter().report();
         let cost = DedupCost {
             counts,
             removed,
@@ -55,7 +55,8 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
             peak_memory_bytes: process::peak_memory_bytes(),
             written_bytes: process::written_bytes(),
         };
-        picture::print_dedup(&cost, &report, arguments.json);
+        let facts = picture::FilterFacts::of(&session.filter())?;
+        picture::print_dedup(&cost, &facts, arguments.json);
     }
     Ok(Outcome::Found)
 }
