@@ -133,8 +133,8 @@ fn a_longer_stream_takes_no_more_memory() {
         let input = distinct_keys(place.path(), rows);
         holds("dedup", 32, 8, rows, &[&input])
     });
-    // The first stream has filled the buffers, but for what merges take; with an arena a thread the second one took 10 MiB more.
-    assert!(peaks[1] <= peaks[0] + 4 * MIB, "{peaks:?}");
+    // What merges hold varies by a few MiB; with an arena a thread the longer stream took 25 MiB more.
+    assert!(peaks[1] <= peaks[0] + 8 * MIB, "{peaks:?}");
 }
 
 #[test]
