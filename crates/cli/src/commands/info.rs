@@ -18,6 +18,7 @@ use std::sync::PoisonError;
 const PROFILE: u16 = 16;
 const FREQUENCY: u16 = 17;
 const FILTER: u16 = filter::STRUCTURE;
+const OWED: u16 = filter::OWED_STRUCTURE;
 
 pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     let store = super::open_to_read(&arguments.store)?;
@@ -123,6 +124,7 @@ fn kind(structure: u16) -> &'static str {
         FREQUENCY => "counts on flash",
         FILTER => "keys seen",
         key_fields::STRUCTURE => "what the key is",
+        OWED => "rows to print",
         _ => "unknown",
     }
 }

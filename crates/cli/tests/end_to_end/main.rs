@@ -8,6 +8,7 @@ mod dedup;
 mod failures;
 mod filters;
 mod kept_keys;
+mod live;
 mod memory;
 mod queries;
 mod resume;

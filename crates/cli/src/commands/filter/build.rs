@@ -17,7 +17,7 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     let machine = &arguments.machine;
-    let pass = Pass::new(&arguments.input, machine, false)?;
+    let pass = Pass::new(&arguments.input, machine, false, &interrupt)?;
     let wanted = Wanted {
         store: Some(&arguments.store),
         filter: &arguments.filter,
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     let mut scratch = Scratch::new(Some(&arguments.store), &interrupt);
     let session = Session::open(&wanted, pass.threads, &mut scratch)?;
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
-    let mut keys = Keys::new(&session, Act::Insert, machine.memory, commit_every);
+    let mut keys = Keys::new(&session, Act::Insert, machine.memory, commit_every, pass.clock());
     let passed = pass.run(session.store.hasher(), session.resume_at(), &interrupt, &mut keys)?;
     super::warn_of_skipped(keys.counts.skipped, &passed.skipped, machine.quiet);
     if !passed.complete {
