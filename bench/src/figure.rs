@@ -114,6 +114,7 @@ names! {
         CpuNsPerOp = "cpu_ns_per_op",
         PeakRssBytes = "peak_rss_bytes",
         CgroupPeakBytes = "cgroup_peak_bytes",
+        OverBudgetBytes = "over_budget_bytes",
         FlashBytes = "flash_bytes",
         BitsPerKey = "bits_per_key",
         BytesPerKey = "bytes_per_key",
@@ -141,7 +142,7 @@ impl Metric {
         match self {
             Self::OpsPerS | Self::DeviceOpsPerS => "1/s",
             Self::CpuNsPerOp | Self::P50Ns | Self::P99Ns | Self::P999Ns | Self::MaxNs => "ns",
-            Self::PeakRssBytes | Self::CgroupPeakBytes | Self::FlashBytes => "bytes",
+            Self::PeakRssBytes | Self::CgroupPeakBytes | Self::OverBudgetBytes | Self::FlashBytes => "bytes",
             Self::BitsPerKey => "bits/key",
             Self::BytesPerKey => "bytes/key",
             Self::BlocksPerOp => "blocks/op",

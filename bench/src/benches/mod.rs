@@ -11,6 +11,7 @@ mod filter_runs;
 mod frequency;
 mod hash;
 mod ingest;
+mod memory;
 mod partition;
 mod profile;
 mod sketch;
@@ -30,6 +31,7 @@ pub const ALL: &[&Bench] = &[
     &frequency::BENCH,
     &ingest::BENCH,
     &profile::BENCH,
+    &memory::BENCH,
     &dedup::BENCH,
 ];
 

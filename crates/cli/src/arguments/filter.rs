@@ -193,7 +193,7 @@ pub(crate) struct MergeArguments {
     #[arg(value_name = "FROM", required = true, value_hint = ValueHint::DirPath)]
     pub(crate) from: Vec<PathBuf>,
 
-    /// The memory that everything together may use
+    /// The memory that everything together may use; the program itself takes up to 8 MiB beside it
     #[arg(short, long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
     pub(crate) memory: u64,
 

@@ -34,11 +34,12 @@ pub(crate) struct InputArguments {
 /// How much of the machine, and which hash.
 #[derive(Args, Debug)]
 pub(crate) struct MachineArguments {
-    /// The memory that everything together may use
+    /// The memory that everything together may use; the program itself takes up to 8 MiB beside it
     #[arg(short, long, value_name = "SIZE", default_value = "64MiB", value_parser = crate::units::parse_bytes)]
     pub(crate) memory: u64,
 
-    /// Threads that read and count; the answer does not depend on it [default: one a core, at most 8]
+    /// Threads that read and count, fewer where the memory has no room for them; the answer does not depend on it [default: one a
+    /// core, at most 8]
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: Option<u16>,
 

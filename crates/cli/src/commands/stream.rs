@@ -6,7 +6,7 @@
 use super::input::{self, Input};
 use super::session::Session;
 use crate::announce;
-use crate::arguments::StreamArguments;
+use crate::arguments::{MachineArguments, StreamArguments};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::picture::{Cost, Skipped};
@@ -84,11 +84,12 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     let interrupt = Interrupt::install().map_err(|error| {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
-    let threads = arguments.machine.threads.map_or_else(default_threads, usize::from);
     process::check_memory(arguments.machine.memory)?;
+    let plan = plan(arguments.machine.memory, job.flash.is_some())?;
+    let threads = working_threads(&arguments.machine, &plan);
     let mut options = input::reader_options(&arguments.input, arguments.weight.as_ref(), job.value)?;
     announce::at("opening");
-    let session = Session::open(job, plan(arguments.machine.memory, job.flash.is_some())?, threads)?;
+    let session = Session::open(job, plan, threads)?;
     announce::at("opened");
     input::fit_chunks(&mut options, session.profile().plan(), threads);
     options.pause = Some(PAUSE);
@@ -151,6 +152,11 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     };
     let inputs = reader.inputs().map(input::shown_input).collect();
     Ok(Pass { session, inputs, skipped: input.skipped_rows(), cost })
+}
+
+/// How many threads work: those that were asked for, or one a core, as far as the plan has room for them.
+pub(super) fn working_threads(machine: &MachineArguments, plan: &Plan) -> usize {
+    plan.threads(machine.threads.map_or_else(default_threads, usize::from))
 }
 
 pub(super) fn default_threads() -> usize {

@@ -37,6 +37,14 @@ pub const FLASH_MEMORY_BYTES_MIN: u64 = 16 << 20;
 /// the vectors reach their size in the first chunks and keep it.
 const ROW_BYTES: u64 = 60;
 
+/// The largest window that a compressed input may have at any budget: zstd's usual level needs it. The chunks give up what the
+/// decoders' share of a small budget lacks.
+const WINDOW_BYTES_MIN: u64 = 2 << 20;
+
+/// The least share of a thread in the chunks on their way: below it, a chunk and its rows are so short that waiting at the
+/// shards costs more than a thread gains.
+const THREAD_BYTES_MIN: u64 = 256 << 10;
+
 /// What a row may cost in the outbox for the sketch on flash: a hash of weight 1, or a hash and its weight, in either of two
 /// lists.
 const OUTBOX_BYTES: u64 = 40;
@@ -121,6 +129,12 @@ impl Plan {
         (self.flash_memory_bytes / WRITER_BYTES_MIN).clamp(1, threads.max(1))
     }
 
+    /// How many of `threads` work: as many as have room for a chunk and its rows. 3 of any number at 8 MiB, 63 at 64 MiB.
+    pub fn threads(&self, threads: usize) -> usize {
+        let room = self.chunks_bytes() / THREAD_BYTES_MIN;
+        threads.clamp(1, usize::try_from(room).unwrap_or(usize::MAX) - 1)
+    }
+
     /// How large a chunk of input may be when `threads` work at once: each holds one chunk and its rows, and a successor is
     /// being cut. The larger the chunk, the more rows a shard sees while it is in the cache.
     pub fn chunk_bytes(&self, threads: usize) -> usize {
@@ -135,7 +149,12 @@ impl Plan {
 
     /// Bytes for one chunk, its rows, and slack.
     fn on_the_way(&self, threads: usize) -> u64 {
-        self.memory_bytes / 4 / (threads as u64 + 1)
+        self.chunks_bytes() / (threads as u64 + 1)
+    }
+
+    /// Bytes for all chunks on their way.
+    fn chunks_bytes(&self) -> u64 {
+        self.memory_bytes / 4 - WINDOW_BYTES_MIN.saturating_sub(self.memory_bytes / 8)
     }
 
     /// The longest row: a longer one is skipped and counted.
@@ -148,9 +167,10 @@ impl Plan {
         usize::try_from(self.memory_bytes / 8).unwrap_or(usize::MAX).max(4 << 20)
     }
 
-    /// The largest window that a zstd frame may ask for: 8 MiB is what levels up to 19 use.
+    /// The largest window that a compressed input may ask for: 2 MiB is what zstd's usual level needs, 8 MiB what its levels up to 19
+    /// and xz's usual one do.
     pub fn window_bytes_max(&self) -> usize {
-        (self.memory_bytes / 8).clamp(8 << 20, 128 << 20) as usize
+        (self.memory_bytes / 8).clamp(WINDOW_BYTES_MIN, 128 << 20) as usize
     }
 }
 

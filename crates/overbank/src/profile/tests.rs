@@ -267,11 +267,11 @@ fn the_plan_stays_inside_its_budget() {
             let profile = Profile::new(plan, parser(false).hasher, Measure::KeyLength).unwrap();
             assert!(profile.allocated_bytes() as u64 <= memory_bytes * 3 / 4);
         }
-        for threads in [1, 2, 16] {
+        for threads in [1, 2, 16, 256].map(|wanted| plan.threads(wanted)) {
             let chunk = plan.chunk_bytes(threads) + plan.chunk_rows(threads) * 60;
-            let least = (64 << 10) + (60 << 10);
-            assert!((threads as u64 + 1) * chunk as u64 <= memory_bytes / 4 || chunk <= 2 * least);
+            assert!((threads as u64 + 1) * chunk as u64 <= memory_bytes / 4, "{threads} of {memory_bytes}");
         }
+        assert_eq!((plan.threads(1), plan.threads(3)), (1, 3));
     }
     assert!(matches!(Plan::for_memory(MEMORY_BYTES_MIN - 1), Err(crate::Error::InvalidOption { .. })));
 }

@@ -1,17 +1,16 @@
 //! One pass over a stream whose keys go to a filter: parsed side by side, taken in the stream's order.
 
-use super::session::check_memory;
+use super::session::fit_chunks;
 use crate::announce;
 use crate::arguments::InputArguments;
 use crate::commands::input::{self, Input, ParsedRows};
-use crate::commands::stream::default_threads;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::picture::Skipped;
 use crate::progress::Progress;
 use overbank::KeyHasher;
+use overbank::profile::Parse;
 use overbank::profile::pipeline::{self, Group, Stages};
-use overbank::profile::{Parse, Plan};
 use overbank_ingest::{Options, Parser, Position, Reader, Waiter};
 use std::io::{IsTerminal, stdout};
 use std::marker::PhantomData;
@@ -69,10 +68,8 @@ impl Pass {
         printed: Printed,
         interrupt: &Interrupt,
     ) -> Result<Self, Failure> {
-        check_memory(machine.memory)?;
-        let threads = machine.threads.map_or_else(default_threads, usize::from);
         let mut options = input::reader_options(arguments, None, None)?;
-        input::fit_chunks(&mut options, &Plan::for_memory(machine.memory)?, threads);
+        let threads = fit_chunks(&mut options, machine)?;
         options.keep_rows = printed == Printed::Rows;
         options.number_rows = printed == Printed::Numbers;
         options.pause = Some(PAUSE);

@@ -1,24 +1,27 @@
 //! The store of a command that fills a filter: kept in a directory, or a scratch one that vanishes with the command.
 //!
 //! ```text
-//!   --memory ┬─ 1/4    chunks on their way      text, hashes and row lists, for all threads together
-//!            ├─ 5/16   the filter               its buffer, packed runs, fences, merges; 16 MiB at least
-//!            ├─ 7/32   keys that wait           to be asked for together; 8 MiB at least
+//!   --memory ┬─ 1/8    chunks on their way      text, hashes and row lists, for all threads together
+//!            ├─ 3/8    the filter               its buffer, packed runs, fences, merges; 16 MiB at least
+//!            ├─ 1/4    keys that wait           to be asked for together
 //!            ├─ 1/32   rows that wait           before they go to a file
-//!            └─ the rest                        program, stacks, and what the allocator cannot give back
+//!            └─ 7/32   the rest                 windows of compressed inputs, buffers of files, blocks between others
 //! ```
 
 use super::NAME;
 use super::scratch::Scratch;
 use crate::arguments::{FilterArguments, MachineArguments, PANES};
+use crate::commands::input;
+use crate::commands::stream::working_threads;
 use crate::failure::Failure;
 use crate::key_fields::KeyFields;
 use crate::run_state::{FilterState, MarkKind, Window, WindowKind};
 use crate::{process, units};
 use overbank::Seed;
 use overbank::filter::cascade::{CascadeFilter, CascadeOptions};
+use overbank::profile::Plan;
 use overbank::store::{Store, StoreOptions};
-use overbank_ingest::Position;
+use overbank_ingest::{Options, Position};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,10 +31,10 @@ const KEYS: u64 = 1_000_000_000;
 const ERROR: f64 = 1e-6;
 /// The least of all memory: less leaves nothing for chunks beside the least of the shares.
 const MEMORY_BYTES_MIN: u64 = 32 << 20;
+/// The largest window of a compressed input at any budget: the rest has room for what zstd's levels up to 19 need.
+const WINDOW_BYTES_MIN: usize = 8 << 20;
 /// The least of the filter's share.
 const FILTER_BYTES_MIN: usize = 16 << 20;
-/// The least of the share of keys that wait.
-const WAITING_BYTES_MIN: usize = 8 << 20;
 
 /// What a command asks of the store that it fills.
 pub(crate) struct Wanted<'a> {
@@ -185,14 +188,26 @@ pub(crate) fn check_memory(memory_bytes: u64) -> Result<(), Failure> {
     process::check_memory(memory_bytes)
 }
 
+/// Chunks as a profile of half the memory has them, rows and windows as one of all of it; and how many threads work on them.
+pub(crate) fn fit_chunks(options: &mut Options, machine: &MachineArguments) -> Result<usize, Failure> {
+    check_memory(machine.memory)?;
+    let [all, half] = [1, 2].map(|parts| Plan::for_memory(machine.memory / parts));
+    let (all, half) = (all?, half?);
+    let threads = working_threads(machine, &half);
+    input::fit_chunks(options, &all, threads);
+    options.zstd_window_bytes_max = options.zstd_window_bytes_max.max(WINDOW_BYTES_MIN);
+    (options.chunk_bytes, options.chunk_lines) = (half.chunk_bytes(threads), half.chunk_rows(threads));
+    Ok(threads)
+}
+
 /// The share of the filter.
 pub(crate) fn filter_bytes(memory_bytes: u64) -> usize {
-    bytes(memory_bytes / 16 * 5).max(FILTER_BYTES_MIN)
+    bytes(memory_bytes / 8 * 3).max(FILTER_BYTES_MIN)
 }
 
 /// The share of keys that wait.
 pub(crate) fn waiting_bytes(memory_bytes: u64) -> usize {
-    bytes(memory_bytes / 32 * 7).max(WAITING_BYTES_MIN)
+    bytes(memory_bytes / 4)
 }
 
 /// The share of rows that wait in RAM.

@@ -22,6 +22,8 @@ const ROUNDS_MAX: usize = 8;
 const KEY_BYTES: usize = 8 + 1 + 6;
 /// RAM of a round whatever the number of keys.
 const ROUND_BYTES: usize = 4 << 20;
+/// The least RAM: that of a round, and half as much for keys.
+const MEMORY_BYTES_MIN: usize = 3 * ROUND_BYTES / 2;
 
 /// Keys that wait to be inserted, in order of arrival: [`CascadeFilter::insert_if_absent`] for streams that can wait, so that
 /// millions of keys share a sweep over the filter.
@@ -36,13 +38,13 @@ impl Arrivals {
     /// Room for `memory_bytes`, 15 a key.
     ///
     /// # Errors
-    /// `InvalidOption` below 8 MiB.
+    /// `InvalidOption` below 6 MiB.
     pub fn new(memory_bytes: usize) -> Result<Self> {
-        if memory_bytes < 2 * ROUND_BYTES {
+        if memory_bytes < MEMORY_BYTES_MIN {
             return invalid(
                 "memory_bytes",
                 memory_bytes,
-                format!("arrivals need at least {}", 2 * ROUND_BYTES),
+                format!("arrivals need at least {MEMORY_BYTES_MIN}"),
             );
         }
         let capacity = (memory_bytes - ROUND_BYTES) / KEY_BYTES;
