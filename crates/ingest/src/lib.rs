@@ -43,6 +43,8 @@ mod error;
 mod inputs;
 mod json;
 mod key;
+#[allow(dead_code, reason = "the Parquet reader takes it up")]
+mod key_text;
 mod layout;
 mod options;
 mod page_header;
