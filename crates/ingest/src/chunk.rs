@@ -75,7 +75,7 @@ impl Chunk {
     pub fn text(&self) -> &[u8] {
         match &self.body {
             Body::Text(buffer) => buffer.filled(),
-            Body::TooLong { .. } | Body::Rows(_) => &[],
+            Body::Rows(_) => &[],
         }
     }
 }
@@ -84,8 +84,6 @@ impl Chunk {
 pub(crate) enum Body {
     /// Records as text.
     Text(Buffer),
-    /// One record that was longer than the limit, and was skipped.
-    TooLong { limit_bytes: usize },
     /// Rows of a Parquet file, by number in the file.
     Rows(Range<u64>),
 }

@@ -1,7 +1,7 @@
 //! Parquet: chunks name rows, and parsing decodes the wanted columns of these rows, a block at a time.
 //!
 //! Strings and byte arrays give their bytes; integers their decimal text, floats the shortest text that reads back the
-//! same, booleans `true` and `false`: so a key hashes as it does from CSV. A null makes the row malformed. Columns
+//! same, booleans `true` and `false`: so a key hashes as it does from CSV. A null is a missing key. Columns
 //! inside lists or maps, decimals and 96-bit timestamps are refused when the file is opened.
 //!
 //! Only the column readers of the `parquet` crate are used, not its Arrow side: one value at a time is all that is
@@ -198,10 +198,7 @@ fn take_row(columns: &mut [Box<dyn Column>], row: usize, at: usize, rows: &mut R
     }
     match null {
         None => rows.end(at..at),
-        Some(slot) => {
-            let name = rows.name(slot).to_owned();
-            rows.bad(at, || format!("field {name} is null"))
-        }
+        Some(slot) => rows.missing(slot, at..at, |_| true, "null"),
     }
 }
 

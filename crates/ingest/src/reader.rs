@@ -29,6 +29,7 @@ pub struct Reader {
     position: Position,
     pool: Arc<Pool>,
     progress: Progress,
+    failures: Vec<Error>,
     /// Whether it was said that the next input may be long in coming.
     announced: bool,
 }
@@ -73,7 +74,7 @@ impl Reader {
         options.validate()?;
         let inputs = inputs::expand(&options.inputs)?;
         let progress = Progress { bytes_read: Arc::default(), total_bytes: inputs::total_bytes(&inputs) };
-        let position = Position::start(options.fingerprint());
+        let position = Position::start(options.fingerprint(), options.keys.len());
         let pool = Pool::new(options.chunk_bytes);
         Ok(Self {
             options,
@@ -84,6 +85,7 @@ impl Reader {
             position,
             pool,
             progress,
+            failures: Vec::new(),
             announced: false,
         })
     }
@@ -101,7 +103,7 @@ impl Reader {
         let mut reader = Self::open(options)?;
         if position.options != reader.position.options {
             return Err(Error::Changed {
-                what: "the choice of format, key, weight or value".into(),
+                what: "the choice of format, header, line ends, key, weight, value or what becomes of rows without a key".into(),
                 expected: format!("{:016x}", position.options),
                 found: format!("{:016x}", reader.position.options),
             });
@@ -138,25 +140,38 @@ impl Reader {
                 if let Some(chunk) = self.announce() {
                     return Ok(Some(chunk));
                 }
-                self.open_next(None)?;
+                if let Err(failure) = self.open_next(None) {
+                    self.leave(failure)?;
+                }
                 continue;
             };
             let line_before = self.position.line;
             let cut = match &mut current.records {
                 Records::Text(input) => {
-                    let cut = input.next(&self.pool, &self.options)?;
+                    let cut = input.next(&self.pool, &self.options).and_then(|cut| input.settle(cut));
                     (self.position.offset, self.position.line) = (input.offset, input.line);
                     cut
                 }
-                Records::Rows(cursor) => cursor.next(&self.progress.bytes_read).map(|(rows, consumed)| {
-                    (self.position.offset, self.position.line) = (rows.end, rows.end);
-                    let since = self.options.waiter.now();
-                    Cut { body: Body::Rows(rows), consumed, paused: false, since }
-                }),
+                Records::Rows(cursor) => {
+                    Ok(cursor.next(&self.progress.bytes_read).map(|(rows, consumed)| {
+                        (self.position.offset, self.position.line) = (rows.end, rows.end);
+                        let since = self.options.waiter.now();
+                        Cut { body: Body::Rows(rows), consumed, paused: false, since }
+                    }))
+                }
             };
-            let Some(Cut { body, consumed, paused, since }) = cut else {
-                self.finish_current()?;
-                continue;
+            let Cut { body, consumed, paused, since } = match cut {
+                Ok(Some(cut)) => cut,
+                Ok(None) => {
+                    if let Err(failure) = self.finish_current() {
+                        self.leave(failure)?;
+                    }
+                    continue;
+                }
+                Err(failure) => {
+                    self.leave(failure)?;
+                    continue;
+                }
             };
             let sequence = self.position.sequence;
             self.position.sequence += 1;
@@ -173,6 +188,21 @@ impl Reader {
                 since,
             }));
         }
+    }
+
+    /// What the inputs failed by that were not read to their end, in their order; only with [`Options::pass_failed_inputs`].
+    pub fn take_failures(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// Leaves an input that cannot be read further, if the options say so and the next one may do better.
+    fn leave(&mut self, failure: Error) -> Result<()> {
+        if !self.options.pass_failed_inputs || !failure.is_of_one_input() {
+            return Err(failure);
+        }
+        self.current = None;
+        self.failures.push(failure);
+        Ok(())
     }
 
     /// An empty chunk before an input that may be long in coming: the rows of those before it should not wait for it.
@@ -252,7 +282,16 @@ impl Reader {
     /// Opens the next input; where `resumed` is given, checks that it is this one and goes to the position.
     fn open_next(&mut self, resumed: Option<&Identity>) -> Result<()> {
         let (index, path) = (self.next_input, Arc::clone(&self.inputs[self.next_input]));
-        let opened = Opened::open(&path, &self.progress.bytes_read, &self.options.waiter)?;
+        let opened = match Opened::open(&path, &self.progress.bytes_read, &self.options.waiter) {
+            Ok(opened) => opened,
+            Err(failure @ Error::Interrupted { .. }) => return Err(failure),
+            Err(failure) => {
+                self.next_input = index + 1;
+                self.position.enter(Identity::pipe(&path));
+                return Err(failure);
+            }
+        };
+        self.next_input = index + 1;
         let head = opened.head();
         let format = layout::detect(&self.options, &path, head);
         match resumed {
@@ -263,6 +302,9 @@ impl Reader {
             None => self.position.enter(opened.identity.clone()),
         }
         let (layout, records) = match format {
+            Format::Parquet if self.options.keep_rejects => {
+                return Err(Error::NoText { path: path.to_path_buf() });
+            }
             Format::Parquet => {
                 let Some(file) = opened.file else {
                     return Err(Error::NotAFile { path: path.to_path_buf(), what: "Parquet" });
@@ -273,7 +315,6 @@ impl Reader {
             }
             _ => self.open_text(opened, format, &path, resumed.is_some())?,
         };
-        self.next_input = index + 1;
         let layout = Arc::new(layout);
         self.layout = Some(Arc::clone(&layout));
         self.current = Some(Current { path, index, layout, records });
@@ -288,7 +329,7 @@ impl Reader {
         resumed: bool,
     ) -> Result<(Layout, Records)> {
         let stream = opened.decompress(&self.options)?;
-        let mut input = TextInput::new(stream, layout::boundary(format))?;
+        let mut input = TextInput::new(stream, layout::boundary(format, self.options.line_end()))?;
         let header = match format {
             Format::Csv { delimiter, header: true } => {
                 match input.take_record(self.options.record_limit())? {
@@ -298,14 +339,7 @@ impl Reader {
                     }
                     // Nothing at all has no columns to miss.
                     None if input.is_empty() => return Ok((Layout::Lines, Records::Text(Box::new(input)))),
-                    None => {
-                        return Err(Error::Damaged {
-                            path: path.to_path_buf(),
-                            what: "CSV",
-                            at: 0,
-                            why: format!("the header is longer than {} bytes", self.options.record_limit()),
-                        });
-                    }
+                    None => return Err(input.header_too_long(self.options.record_limit())),
                 }
             }
             _ => None,

@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
     let reader = filter.lock().unwrap_or_else(PoisonError::into_inner).reader();
     let mut out = BufWriter::new(io::stdout().lock());
     let mut absent = false;
-    keys::each_batch(asked, store.hasher(), |batch| {
+    keys::Keys::of(asked, &store).each_batch(|batch| {
         if arguments.counts {
             for (key, count) in batch.keys().zip(reader.count_many(batch.hashes())?) {
                 absent |= count == 0;

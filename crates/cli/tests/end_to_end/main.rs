@@ -7,6 +7,8 @@ mod counts;
 mod dedup;
 mod failures;
 mod filters;
+mod hostile;
+mod inputs;
 mod live;
 mod memory;
 mod queries;

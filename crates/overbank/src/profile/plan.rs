@@ -138,14 +138,14 @@ impl Plan {
         self.memory_bytes / 4 / (threads as u64 + 1)
     }
 
-    /// The longest row: a longer one is skipped and counted.
+    /// The longest row: a longer one is an error that names the memory which it takes.
     pub fn row_bytes_max(&self, threads: usize) -> usize {
-        (self.memory_bytes / 8 / (threads as u64 + 1)).clamp(64 << 10, 64 << 20) as usize
+        (self.memory_bytes / 8 / (threads as u64 + 1)).clamp(64 << 10, 1 << 30) as usize
     }
 
-    /// The largest window that a zstd frame may ask for: 8 MiB is what levels up to 19 use.
+    /// The largest window that zstd or xz may ask for: 8 MiB is what zstd's levels up to 19 and `xz -6` use, 2 GiB the most that zstd knows.
     pub fn window_bytes_max(&self) -> usize {
-        (self.memory_bytes / 8).clamp(8 << 20, 128 << 20) as usize
+        (self.memory_bytes / 8).clamp(8 << 20, 2 << 30) as usize
     }
 }
 

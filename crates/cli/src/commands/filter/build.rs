@@ -5,6 +5,7 @@ use super::pass::Pass;
 use super::scratch::Scratch;
 use super::session::{Session, Wanted};
 use crate::arguments::BuildArguments;
+use crate::commands::losses;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::page::{Page, print_json};
@@ -17,7 +18,8 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     let machine = &arguments.machine;
-    let pass = Pass::new(&arguments.input, machine, false, &interrupt)?;
+    let mut pass = Pass::new(&arguments.input, machine, false, &interrupt)?;
+    pass.appends = arguments.append;
     let wanted = Wanted {
         store: Some(&arguments.store),
         filter: &arguments.filter,
@@ -30,8 +32,8 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     let session = Session::open(&wanted, pass.threads, &mut scratch)?;
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
     let mut keys = Keys::new(&session, Act::Insert, machine.memory, commit_every, pass.clock());
+    pass.keys_before = session.resume_at().map_or(0, |_| session.filter().report().fingerprints);
     let passed = pass.run(session.store.hasher(), session.resume_at(), &interrupt, &mut keys)?;
-    super::warn_of_skipped(keys.counts.skipped, &passed.skipped, machine.quiet);
     if !passed.complete {
         return Err(super::interrupted(keys.counts.rows, true));
     }
@@ -39,7 +41,8 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     if arguments.json {
         print_json(&json!({
             "rows": keys.counts.rows,
-            "skipped": keys.counts.skipped,
+            "malformed": passed.losses.malformed,
+            "missing": passed.losses.missing,
             "seconds": passed.seconds,
             "filter": picture::filter_json(&report),
         }))?;
@@ -51,5 +54,6 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
         picture::filter_lines(&mut page, &report);
         page.print()?;
     }
+    losses::report_failures(passed.failures.into_iter(), passed.inputs)?;
     Ok(Outcome::Found)
 }

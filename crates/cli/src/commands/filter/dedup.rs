@@ -7,6 +7,7 @@ use super::rows::{Pace, Sieve};
 use super::scratch::Scratch;
 use super::session::{Session, Wanted};
 use crate::arguments::DedupArguments;
+use crate::commands::losses;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::picture::{self, DedupCost};
@@ -18,8 +19,9 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     let machine = &arguments.machine;
-    let pass = Pass::new(&arguments.input, machine, !arguments.remove, &interrupt)?;
+    let mut pass = Pass::new(&arguments.input, machine, !arguments.remove, &interrupt)?;
     let threads = pass.threads;
+    pass.appends = arguments.append;
     let mut scratch = Scratch::new(arguments.spool.as_deref().or(arguments.store.as_deref()), &interrupt);
     let wanted = Wanted {
         store: arguments.store.as_deref(),
@@ -32,6 +34,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     let session = Session::open(&wanted, threads, &mut scratch)?;
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
     let (hasher, resume_at) = (session.store.hasher(), session.resume_at());
+    pass.keys_before = resume_at.map_or(0, |_| session.filter().report().fingerprints);
     let (passed, counts, removed) = if arguments.remove {
         let mut keys = Keys::new(&session, Act::Remove, machine.memory, commit_every, pass.clock());
         let passed = pass.run(hasher, resume_at, &interrupt, &mut keys)?;
@@ -39,13 +42,14 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     } else {
         // Rows that standard output does not take any more are worth keeping where there is a place for them.
         let owed = session.kept.then(|| scratch.file()).transpose()?;
-        let output = Output::open(session.resumed.as_ref().map(|state| state.output), &interrupt, owed)?;
+        let line_end = if arguments.input.null { 0 } else { b'\n' };
+        let committed = session.resumed.as_ref().map(|state| state.output);
+        let output = Output::open(committed, &interrupt, owed, line_end)?;
         let pace = Pace { commit_every, clock: pass.clock() };
         let mut sieve = Sieve::new(&session, &scratch, machine.memory, !arguments.invert, output, pace)?;
         let passed = pass.run(hasher, resume_at, &interrupt, &mut sieve)?;
         (passed, sieve.counts, None)
     };
-    super::warn_of_skipped(counts.skipped, &passed.skipped, machine.quiet);
     if !passed.complete {
         return Err(super::interrupted(counts.rows, session.kept));
     }
@@ -62,5 +66,6 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         };
         picture::print_dedup(&cost, &report, arguments.json);
     }
+    losses::report_failures(passed.failures.into_iter(), passed.inputs)?;
     Ok(Outcome::Found)
 }

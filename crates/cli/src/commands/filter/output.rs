@@ -21,6 +21,8 @@ pub(super) struct Output {
     file: Option<(u64, u64)>,
     /// Whether the last row had no line end.
     is_open: bool,
+    /// The byte that ends a row.
+    line_end: u8,
 }
 
 impl Output {
@@ -30,9 +32,10 @@ impl Output {
         committed: Option<run_state::Output>,
         interrupt: &Interrupt,
         owed: Option<File>,
+        line_end: u8,
     ) -> Result<Self, Failure> {
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        Self::to(file, committed, interrupt, owed)
+        Self::to(file, committed, interrupt, owed, line_end)
     }
 
     /// As [`Output::open`], of another file than standard output.
@@ -41,6 +44,7 @@ impl Output {
         committed: Option<run_state::Output>,
         interrupt: &Interrupt,
         owed: Option<File>,
+        line_end: u8,
     ) -> Result<Self, Failure> {
         let metadata = file.metadata()?;
         let identity = metadata.is_file().then(|| (metadata.dev(), metadata.ino()));
@@ -55,16 +59,17 @@ impl Output {
             file.seek(SeekFrom::End(0))?;
         }
         let outlet = Outlet::new(file, interrupt.call()?, owed)?;
-        Ok(Self { out: BufWriter::with_capacity(BUFFER_BYTES, outlet), file: identity, is_open: false })
+        let out = BufWriter::with_capacity(BUFFER_BYTES, outlet);
+        Ok(Self { out, file: identity, is_open: false, line_end })
     }
 
     /// Writes a row; the last row of an input may lack a line end, which it gets if another follows.
     #[inline]
     pub(super) fn row(&mut self, row: &[u8]) -> Result<(), Failure> {
         if self.is_open {
-            self.out.write_all(b"\n")?;
+            self.out.write_all(&[self.line_end])?;
         }
-        self.is_open = row.last() != Some(&b'\n');
+        self.is_open = row.last() != Some(&self.line_end);
         Ok(self.out.write_all(row)?)
     }
 

@@ -9,7 +9,8 @@
 //! 1. Rows come out in the order in which they came; the answers do not depend on chunks, threads or memory.
 //! 2. Keys that are asked for together cost less, in RAM and far less on flash. Rows wait no longer than a pause or ten times what the last
 //!    answer took, so that waiting costs at most a tenth more than asking. What a slow reader of the output takes is not counted.
-//! 3. A commit is made when no row waits, behind the chunk that it names: what it remembers was printed before, or is owed.
+//! 3. Rows without a key are no repeats: they come out in their place, and never of the inverted command.
+//! 4. A commit is made when no row waits, behind the chunk that it names: what it remembers was printed before, or is owed.
 
 use super::output::Output;
 use super::owed;
@@ -106,6 +107,29 @@ impl<'s> Sieve<'s> {
         })
     }
 
+    /// Passes a row without a key on, behind the rows that wait.
+    fn keep(&mut self, row: &[u8]) -> Result<(), Failure> {
+        match (self.keeps_new, self.arrivals.is_empty()) {
+            (false, _) => Ok(()),
+            (true, true) => self.output.row(row),
+            (true, false) => self.spool.push_certain(row, self.scratch),
+        }
+    }
+
+    /// Asks for rows, pane by pane.
+    fn take_rows(&mut self, rows: &ParsedRows, mut range: Range<usize>) -> Result<(), Failure> {
+        while !range.is_empty() {
+            let end = range.end.min(range.start.saturating_add(self.panes.room()));
+            self.take_range(rows, range.start..end)?;
+            if self.panes.pass_rows(end - range.start) {
+                self.answer()?;
+                self.session.filter().advance()?;
+            }
+            range.start = end;
+        }
+        Ok(())
+    }
+
     /// Asks for rows of one pane.
     fn take_range(&mut self, rows: &ParsedRows, mut range: Range<usize>) -> Result<(), Failure> {
         while !range.is_empty() {
@@ -135,8 +159,8 @@ impl<'s> Sieve<'s> {
         self.last_answer = self.pace.clock.now().duration_since(started);
         let (keeps_new, counts, output) = (self.keeps_new, &mut self.counts, &mut self.output);
         counts.new += answers.iter().filter(|&&new| new).count() as u64;
-        self.spool.replay(answers.iter().map(|&new| new == keeps_new), self.scratch, |row| {
-            counts.kept += 1;
+        self.spool.replay(answers.iter().map(|&new| new == keeps_new), self.scratch, |row, is_certain| {
+            counts.kept += u64::from(!is_certain);
             output.row(row)
         })?;
         self.output.flush()
@@ -185,7 +209,9 @@ impl<'s> Sieve<'s> {
 
     fn tally(&mut self, rows: &ParsedRows, chunk: &Chunk) -> Result<(), Failure> {
         self.counts.rows += rows.hashes().len() as u64;
-        self.counts.skipped += rows.skipped();
+        let (malformed, missing) = rows.lost();
+        (self.counts.malformed, self.counts.missing) =
+            (self.counts.malformed + malformed, self.counts.missing + missing);
         self.counts.bytes += rows.bytes();
         self.pass_header(chunk.header(), &shown_input(chunk.input()))
     }
@@ -205,16 +231,13 @@ impl Take for Sieve<'_> {
             self.answer()?;
             self.session.filter().advance()?;
         }
-        let mut range = 0..rows.hashes().len();
-        while !range.is_empty() {
-            let end = range.end.min(range.start + self.panes.room());
-            self.take_range(rows, range.start..end)?;
-            if self.panes.pass_rows(end - range.start) {
-                self.answer()?;
-                self.session.filter().advance()?;
-            }
-            range.start = end;
+        let mut start = 0;
+        for (before, row) in rows.keyless() {
+            self.take_rows(rows, start..before)?;
+            self.keep(row)?;
+            start = before;
         }
+        self.take_rows(rows, start..rows.hashes().len())?;
         let is_nearly_full = self.arrivals.capacity() - self.arrivals.len() < rows.hashes().len();
         if chunk.is_before_pause() || is_nearly_full || self.is_overdue() {
             self.answer()?;
@@ -223,10 +246,10 @@ impl Take for Sieve<'_> {
             // A header has no answer to wait for.
             self.output.flush()?;
         }
-        self.has_news |= !rows.hashes().is_empty();
+        self.has_news |= !rows.hashes().is_empty() || rows.keyless().len() > 0;
         let since_commit = self.pace.clock.now().duration_since(self.committed_at);
         let is_due = self.may_commit() && self.has_news && since_commit >= self.pace.commit_every;
-        if is_due && self.arrivals.is_empty() { self.commit(chunk.position(), false) } else { Ok(()) }
+        if is_due && self.arrivals.is_empty() { self.commit(&rows.position()?, false) } else { Ok(()) }
     }
 
     fn stop(&mut self) -> Result<(), Failure> {
