@@ -115,13 +115,6 @@ fn opened<'b>(bytes: &'b [u8], magic: &[u8]) -> Result<(bool, &'b [u8]), Failure
     }
 }
 
-/// How many fields make a key of the store whose position these bytes are, where they say so.
-pub(crate) fn key_fields(bytes: &[u8]) -> Option<u64> {
-    let of_profile = RunState::from_bytes(bytes).map(|state| state.position);
-    let position = of_profile.or_else(|_| FilterState::from_bytes(bytes).map(|state| state.run.position));
-    position.ok()?.key_fields()
-}
-
 fn foreign() -> Failure {
     Failure::Usage(
         "the store was committed by another command or program, so this one cannot tell where its stream stands; choose \

@@ -1,7 +1,7 @@
 //! Where a reader stands, as bytes that a store can commit.
 //!
 //! ```text
-//! version u32 │ options u64 │ sequence u64 │ offset u64 │ line u64 │ key fields + 1 u64 │ rejected bytes u64 │
+//! version u32 │ options u64 │ sequence u64 │ offset u64 │ line u64 │ 0 u64 │ rejected bytes u64 │
 //! finished u64 │ their fingerprint u64 │ being read u8 │ input, if one is being read
 //! input: path length u32 │ path │ regular u8 │ size u64 │ head length u32 │ head fingerprint u64
 //! ```
@@ -32,21 +32,18 @@ pub struct Position {
     pub(crate) offset: u64,
     /// Lines (rows for Parquet) of the current input before this position.
     pub(crate) line: u64,
-    /// One more than there are, and 0 where that was not noted.
-    pub(crate) key_fields: u64,
     rejected_bytes: u64,
     pub(crate) finished: Finished,
     pub(crate) current: Option<Arc<Identity>>,
 }
 
 impl Position {
-    pub(crate) fn start(options: u64, key_fields: usize) -> Self {
+    pub(crate) fn start(options: u64) -> Self {
         Self {
             options,
             sequence: 0,
             offset: 0,
             line: 0,
-            key_fields: key_fields as u64 + 1,
             rejected_bytes: 0,
             finished: Finished::default(),
             current: None,
@@ -69,11 +66,6 @@ impl Position {
         self
     }
 
-    /// How many fields make a key, 0 where it is the whole line; `None` of a position from before this was noted.
-    pub fn key_fields(&self) -> Option<u64> {
-        self.key_fields.checked_sub(1)
-    }
-
     /// The bytes noted by [`Position::with_rejected_bytes`].
     pub fn rejected_bytes(&self) -> u64 {
         self.rejected_bytes
@@ -93,16 +85,9 @@ impl Position {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = VERSION.to_le_bytes().to_vec();
         let Finished { count, fingerprint } = self.finished;
-        for number in [
-            self.options,
-            self.sequence,
-            self.offset,
-            self.line,
-            self.key_fields,
-            self.rejected_bytes,
-            count,
-            fingerprint,
-        ] {
+        for number in
+            [self.options, self.sequence, self.offset, self.line, 0, self.rejected_bytes, count, fingerprint]
+        {
             out.extend(number.to_le_bytes());
         }
         out.push(u8::from(self.current.is_some()));
@@ -123,8 +108,7 @@ impl Position {
             let why = format!("it has version {version} and this build reads version {VERSION}");
             return Err(Error::BadPosition { why });
         }
-        let [options, sequence, offset, line, key_fields, rejected_bytes, count, fingerprint] =
-            bytes.u64s()?;
+        let [options, sequence, offset, line, _, rejected_bytes, count, fingerprint] = bytes.u64s()?;
         let finished = Finished { count, fingerprint };
         let current = match bytes.flag("whether an input is being read")? {
             true => Some(Arc::new(Identity::take_from(&mut bytes)?)),
@@ -136,7 +120,7 @@ impl Position {
         if current.is_none() && (finished != Finished::default() || offset != 0) {
             return Err(Error::BadPosition { why: "it lies behind inputs that it does not name".into() });
         }
-        Ok(Self { options, sequence, offset, line, key_fields, rejected_bytes, finished, current })
+        Ok(Self { options, sequence, offset, line, rejected_bytes, finished, current })
     }
 }
 

@@ -74,7 +74,7 @@ impl Reader {
         options.validate()?;
         let inputs = inputs::expand(&options.inputs)?;
         let progress = Progress { bytes_read: Arc::default(), total_bytes: inputs::total_bytes(&inputs) };
-        let position = Position::start(options.fingerprint(), options.keys.len());
+        let position = Position::start(options.fingerprint());
         let pool = Pool::new(options.chunk_bytes);
         Ok(Self {
             options,

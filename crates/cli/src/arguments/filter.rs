@@ -43,8 +43,8 @@ pub(crate) struct DedupArguments {
     #[arg(short = 'v', long)]
     pub(crate) invert: bool,
 
-    /// Forget the keys of the input instead, and print nothing; a key that was never there can take a seen one with it at the
-    /// rate of --error
+    /// Forget the keys of the input instead, and print nothing; at the rate of --error a key that was never there takes a seen one
+    /// with it, and one that was taken for another goes with that
     #[arg(long, requires = "store", conflicts_with_all = ["invert", "window"])]
     pub(crate) remove: bool,
 

@@ -18,7 +18,7 @@ pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
     let mut snapshot = Snapshot::open(&arguments.store)?;
     let mut printer = Printer::start(arguments.json, snapshot.profile.weight())?;
     let mut absent = false;
-    let keys = keys::Keys::of(arguments, &snapshot.store);
+    let keys = keys::Keys::of(arguments, &snapshot.store)?;
     keys.each_batch(|batch| {
         let bounds = snapshot.ask(|profile| profile.estimates(batch.hashes()))?;
         for (key, bounds) in batch.keys().zip(&bounds) {

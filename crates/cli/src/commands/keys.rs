@@ -7,11 +7,13 @@
 
 use crate::arguments::KeyArguments;
 use crate::failure::Failure;
-use crate::{run_state, units};
+use crate::key_fields::KeyFields;
+use crate::units;
 use overbank::store::Store;
 use overbank::{KeyHash, KeyHasher};
 use overbank_ingest::{Error, Format, Options, Parser, Reader, join_key};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
 
 /// Keys asked together: on a sketch of a gigabyte every few pages are wanted then, and reads join.
@@ -26,13 +28,13 @@ pub(super) struct Keys<'a> {
     arguments: &'a KeyArguments,
     hasher: KeyHasher,
     /// How many fields make a key, where the store knows.
-    fields: Option<u64>,
+    fields: Option<usize>,
 }
 
 impl<'a> Keys<'a> {
-    pub(super) fn of(arguments: &'a KeyArguments, store: &Store) -> Self {
-        let fields = run_state::key_fields(&store.position());
-        Self { arguments, hasher: store.hasher(), fields }
+    pub(super) fn of(arguments: &'a KeyArguments, store: &Store) -> Result<Self, Failure> {
+        let fields = KeyFields::of(store)?.map(|fields| fields.len());
+        Ok(Self { arguments, hasher: store.hasher(), fields })
     }
 
     /// Calls `answer` for batches of all keys, in order.
@@ -56,7 +58,7 @@ impl<'a> Keys<'a> {
     fn each_key(&self, mut visit: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
         let arguments = self.arguments;
         let mut visit = |written: &[u8]| match self.fields {
-            Some(fields @ 2..) if !arguments.escaped => visit(&joined(written, fields)?),
+            Some(fields @ 2..) if !arguments.escaped => visit(&joined(written, fields)),
             _ => visit(written),
         };
         for key in &arguments.keys {
@@ -137,16 +139,8 @@ impl Batch {
     }
 }
 
-/// The key of the fields in `written`, which have tabs between them.
-fn joined(written: &[u8], fields: u64) -> Result<Vec<u8>, Failure> {
+/// The key of the fields in `written`, which have tabs between them. One that has not so many fields is left as it is: it never came.
+fn joined(written: &[u8], fields: usize) -> Cow<'_, [u8]> {
     let parts: Vec<&[u8]> = written.split(|&byte| byte == b'\t').collect();
-    if parts.len() as u64 != fields {
-        return Err(Failure::Usage(format!(
-            "the key {:?} has {} fields, and the keys of this store have {fields}; write them with tabs between them, or give \
-             --escaped and write a tab within a field as \\t and a backslash as \\\\",
-            String::from_utf8_lossy(written),
-            parts.len()
-        )));
-    }
-    Ok(join_key(&parts))
+    if parts.len() == fields { Cow::Owned(join_key(&parts)) } else { Cow::Borrowed(written) }
 }

@@ -9,6 +9,7 @@ mod failures;
 mod filters;
 mod hostile;
 mod inputs;
+mod kept_keys;
 mod live;
 mod memory;
 mod queries;

@@ -37,6 +37,7 @@
 //! slower ones (5.5 to 6.1 million updates a second). A key is its 128-bit hash; its bytes are kept up to a limit, for
 //! people to read.
 
+mod decay;
 mod front;
 mod index;
 

@@ -20,9 +20,11 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     let machine = &arguments.machine;
     let mut pass = Pass::new(&arguments.input, machine, false, &interrupt)?;
     pass.appends = arguments.append;
+    let key = arguments.input.keys();
     let wanted = Wanted {
         store: Some(&arguments.store),
         filter: &arguments.filter,
+        key: &key,
         machine,
         window: None,
         resume: arguments.resume,
@@ -37,21 +39,21 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     if !passed.complete {
         return Err(super::interrupted(keys.counts.rows, true));
     }
-    let report = session.filter().report();
+    let facts = picture::FilterFacts::of(&session.filter())?;
     if arguments.json {
         print_json(&json!({
             "rows": keys.counts.rows,
             "malformed": passed.losses.malformed,
             "missing": passed.losses.missing,
             "seconds": passed.seconds,
-            "filter": picture::filter_json(&report),
+            "filter": picture::filter_json(&facts),
         }))?;
     } else {
         let mut page = Page::new();
         page.heading(&format!("Filter {}", arguments.store.display()), "");
         let rate = format!("{} rows/s", units::rate(keys.counts.rows as f64 / passed.seconds));
         page.fact("rows", &units::count(keys.counts.rows), &rate);
-        picture::filter_lines(&mut page, &report);
+        picture::filter_lines(&mut page, &facts);
         page.print()?;
     }
     losses::report_failures(passed.failures.into_iter(), passed.inputs)?;

@@ -23,9 +23,11 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     let threads = pass.threads;
     pass.appends = arguments.append;
     let mut scratch = Scratch::new(arguments.spool.as_deref().or(arguments.store.as_deref()), &interrupt);
+    let key = arguments.input.keys();
     let wanted = Wanted {
         store: arguments.store.as_deref(),
         filter: &arguments.filter,
+        key: &key,
         machine,
         window: arguments.window.map(Into::into),
         resume: arguments.resume,
@@ -54,7 +56,6 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         return Err(super::interrupted(counts.rows, session.kept));
     }
     if arguments.stats || arguments.json {
-        let report = session.filter().report();
         let cost = DedupCost {
             counts,
             removed,
@@ -64,7 +65,8 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
             peak_memory_bytes: process::peak_memory_bytes(),
             written_bytes: process::written_bytes(),
         };
-        picture::print_dedup(&cost, &report, arguments.json);
+        let facts = picture::FilterFacts::of(&session.filter())?;
+        picture::print_dedup(&cost, &facts, arguments.json);
     }
     losses::report_failures(passed.failures.into_iter(), passed.inputs)?;
     Ok(Outcome::Found)

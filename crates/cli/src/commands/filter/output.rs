@@ -75,7 +75,7 @@ impl Output {
 
     /// Writes a part of rows that were written to another run's output.
     pub(super) fn part(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.is_open = bytes.last() != Some(&b'\n');
+        self.is_open = bytes.last() != Some(&self.line_end);
         Ok(self.out.write_all(bytes)?)
     }
 
