@@ -123,8 +123,8 @@ fn kind(structure: u16) -> &'static str {
         PROFILE => "profile",
         FREQUENCY => "counts on flash",
         FILTER => "keys seen",
-        OWED => "rows to print",
         key_fields::STRUCTURE => "what the key is",
+        OWED => "rows to print",
         _ => "unknown",
     }
 }

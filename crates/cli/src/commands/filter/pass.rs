@@ -187,3 +187,6 @@ impl<'t, T: Take> Stages for Flow<'t, T> {
         failure.take().map_or(Ok(()), Err)
     }
 }
+
+#[cfg(test)]
+mod tests;
