@@ -39,11 +39,7 @@ fn keys_of_several_fields_are_found_as_they_are_written() {
     // As `top --json` prints it.
     assert_eq!(estimate("--escaped", "C:\\\\dir\thost1"), (Some(0), Some(2)));
     assert_eq!(estimate("", "C:\\\\dir\thost1"), (Some(1), Some(0)));
-    overbank("estimate")
-        .with(&store)
-        .with("one field")
-        .run()
-        .ends_naming(2, &["1 field", "have 2", "--escaped"]);
+    assert_eq!(estimate("", "one field"), (Some(1), Some(0)));
     let list = place.path().join("keys.gz");
     fs::write(&list, gzip(b"C:\\dir\thost1\n\\\\srv\\t\thost2\nno\tone\n")).unwrap();
     let ran = overbank("estimate --json --keys-from").with(&list).with(&store).run();

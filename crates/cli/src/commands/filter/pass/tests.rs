@@ -131,7 +131,7 @@ fn played(
     let wanted = Wanted {
         store: None,
         filter: &arguments.filter,
-        key: &arguments.input.key,
+        key: &arguments.input.keys(),
         machine,
         window: arguments.window.map(Into::into),
         resume: false,
@@ -139,7 +139,7 @@ fn played(
     };
     let mut scratch = Scratch::new(Some(place), &interrupt);
     let session = Session::open(&wanted, 1, &mut scratch).expect("a session");
-    let output = Output::to(output, None, &interrupt, None).expect("an output");
+    let output = Output::to(output, None, &interrupt, None, b'\n').expect("an output");
     let clock = Arc::new(Slow(Arc::clone(&world), look));
     let pace = Pace { commit_every: Duration::MAX, clock };
     let mut sieve =
