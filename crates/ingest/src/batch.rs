@@ -5,9 +5,20 @@ use keyhash::{KeyHash, KeyHasher};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A row that could not be used.
+/// Why a row yields no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not what its format has for a row, or its weight or value is no number.
+    Malformed,
+    /// It lacks a key field, or has null, an array or an object there.
+    Missing,
+}
+
+/// A row that yields no key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRow {
+    /// Why not.
+    pub fault: Fault,
     /// The input that it stands in.
     pub input: Arc<Path>,
     /// Its line number from 1 (row number for Parquet); a quoted field may run over more lines.
@@ -32,7 +43,13 @@ pub struct Batch {
     pub(crate) values: Vec<f64>,
     pub(crate) weighted: bool,
     pub(crate) valued: bool,
-    pub(crate) skipped: u64,
+    /// Kept rows without a key: how many rows with one come before, how many rows of any kind, and the row.
+    pub(crate) keyless: Vec<(u32, u32, Span)>,
+    pub(crate) rejects: Vec<Span>,
+    pub(crate) malformed: u64,
+    pub(crate) missing: u64,
+    /// The fields, by slot, that rows without a key had, as bits.
+    pub(crate) seen: u128,
     pub(crate) bad_rows: Vec<BadRow>,
     /// The fields of the row at hand, by slot.
     pub(crate) fields: Vec<Span>,
@@ -122,12 +139,42 @@ impl Batch {
         self.valued.then_some(&self.values)
     }
 
-    /// How many rows were skipped because they are malformed.
-    pub fn skipped(&self) -> u64 {
-        self.skipped
+    /// The rows without a key, where [`crate::Missing::Keep`] keeps them: each with how many of the batch's rows come before it and
+    /// its place among all rows of the chunk, in order.
+    pub fn keyless(&self) -> impl ExactSizeIterator<Item = (usize, u64, &[u8])> {
+        let text = self.text();
+        self.keyless
+            .iter()
+            .map(move |&(before, place, span)| (before as usize, place.into(), resolve(span, text, &[])))
     }
 
-    /// The first few of the skipped rows.
+    /// The rows that are left out, as they stand in the input, in order. Only with [`crate::Options::keep_rejects`].
+    pub fn rejects(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let text = self.text();
+        self.rejects.iter().map(move |&span| resolve(span, text, &[]))
+    }
+
+    /// How many rows were left out because they are malformed.
+    pub fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    /// How many rows have no key: kept or left out, as [`crate::Options::missing`] says.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// How many rows were left out, for whatever reason.
+    pub fn skipped(&self) -> u64 {
+        self.malformed + self.missing - self.keyless.len() as u64
+    }
+
+    /// Which key fields some row has, as bits from the lowest: a field that no row of a whole input has is a name that was mistyped.
+    pub fn fields_seen(&self) -> u128 {
+        if self.keys.is_empty() { self.seen } else { u128::MAX }
+    }
+
+    /// The first few of the rows without a key.
     pub fn bad_rows(&self) -> &[BadRow] {
         &self.bad_rows
     }
@@ -141,7 +188,10 @@ impl Batch {
         self.hashes.clear();
         self.weights.clear();
         self.values.clear();
-        (self.weighted, self.valued, self.skipped) = (weighted, valued, 0);
+        (self.weighted, self.valued) = (weighted, valued);
+        self.keyless.clear();
+        self.rejects.clear();
+        (self.malformed, self.missing, self.seen) = (0, 0, 0);
         self.bad_rows.clear();
     }
 

@@ -1,4 +1,4 @@
-//! Where records end: at every newline, or in CSV at every newline that is not quoted.
+//! Where records end: at every newline or NUL, or in CSV at every newline that is not quoted.
 //!
 //! A quote opens a quoted field only where a field starts; within it, two quotes are one. That is the reading of
 //! the `csv` crate and of RFC 4180; a quote inside an unquoted field is an ordinary byte.
@@ -8,8 +8,8 @@ use memchr::{memchr, memchr_iter, memrchr};
 /// What ends a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Boundary {
-    /// Every newline.
-    Newline,
+    /// Every one of these bytes.
+    Byte(u8),
     /// A newline outside quotes, with this byte between fields.
     Unquoted(u8),
 }
@@ -18,8 +18,16 @@ impl Boundary {
     /// The end of the last whole record in `text`, which starts with a record.
     pub(crate) fn last(self, text: &[u8]) -> Option<usize> {
         match self {
-            Self::Newline => memrchr(b'\n', text).map(|at| at + 1),
+            Self::Byte(byte) => memrchr(byte, text).map(|at| at + 1),
             Self::Unquoted(delimiter) => last_unquoted(text, delimiter),
+        }
+    }
+
+    /// The byte that ends lines, which are what positions and messages count.
+    pub(crate) fn line_end(self) -> u8 {
+        match self {
+            Self::Byte(byte) => byte,
+            Self::Unquoted(_) => b'\n',
         }
     }
 
@@ -106,8 +114,9 @@ enum State {
 impl Search {
     /// The place in `piece` behind the newline that ends the record, if it is there.
     pub(crate) fn feed(&mut self, piece: &[u8]) -> Option<usize> {
-        let Boundary::Unquoted(delimiter) = self.boundary else {
-            return memchr(b'\n', piece).map(|at| at + 1);
+        let delimiter = match self.boundary {
+            Boundary::Byte(byte) => return memchr(byte, piece).map(|at| at + 1),
+            Boundary::Unquoted(delimiter) => delimiter,
         };
         for (at, &byte) in piece.iter().enumerate() {
             self.state = match (&self.state, byte) {

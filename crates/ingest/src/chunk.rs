@@ -14,7 +14,7 @@ pub struct Chunk {
     pub(crate) input_index: usize,
     pub(crate) layout: Arc<Layout>,
     pub(crate) line: u64,
-    pub(crate) body: Body,
+    pub(crate) body: Buffer,
     /// How many decompressed bytes of the input the chunk stands for.
     pub(crate) consumed: u64,
     pub(crate) position: Position,
@@ -78,19 +78,8 @@ impl Chunk {
     /// reader's own.
     #[inline]
     pub fn text(&self) -> &[u8] {
-        match &self.body {
-            Body::Text(buffer) => buffer.filled(),
-            Body::TooLong { .. } => &[],
-        }
+        self.body.filled()
     }
-}
-
-#[derive(Debug)]
-pub(crate) enum Body {
-    /// Records as text.
-    Text(Buffer),
-    /// One record that was longer than the limit, and was skipped.
-    TooLong { limit_bytes: usize },
 }
 
 /// Bytes that go back to their pool when dropped. The vector is initialised to its length, of which `filled` bytes

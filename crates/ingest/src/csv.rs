@@ -43,7 +43,7 @@ pub(crate) fn parse(delimiter: u8, columns: &Columns, rows: &mut Rows) -> Result
                         rows.end(at..text.len().min(end))?;
                         at = end;
                     }
-                    None => return rows.bad(at, || "a quote is never closed".into()),
+                    None => return rows.bad(at..text.len(), || "a quote is never closed".into()),
                 }
             }
         }

@@ -2,19 +2,20 @@
 
 use crate::Result;
 use crate::layout::Columns;
-use crate::parser::{Rows, trimmed};
+use crate::parser::Rows;
 use crate::{Delimiter, batch::Span};
 use memchr::{memchr, memchr2};
 
 pub(crate) fn parse(delimiter: Delimiter, columns: &Columns, rows: &mut Rows) -> Result<()> {
-    let text = rows.text;
+    let (text, has_return) = (rows.text, rows.line_end == b'\n');
     let mut start = 0;
     while start < text.len() {
-        let end = memchr(b'\n', &text[start..]).map_or(text.len(), |hop| start + hop);
+        let end = memchr(rows.line_end, &text[start..]).map_or(text.len(), |hop| start + hop);
         rows.begin();
+        let last = end - usize::from(has_return && end > start && text[end - 1] == b'\r');
         match delimiter {
-            Delimiter::Byte(byte) => split_bytes(text, start, end, byte, columns, &mut rows.out.fields),
-            Delimiter::Whitespace => split_blanks(text, start, end, columns, &mut rows.out.fields),
+            Delimiter::Byte(byte) => split_bytes(text, start, last, byte, columns, &mut rows.out.fields),
+            Delimiter::Whitespace => split_blanks(text, start, last, columns, &mut rows.out.fields),
         }
         rows.end(start..text.len().min(end + 1))?;
         start = end + 1;
@@ -28,8 +29,7 @@ fn split_bytes(text: &[u8], start: usize, end: usize, byte: u8, columns: &Column
     while wanted.peek().is_some() {
         let stop = memchr(byte, &text[at..end]).map_or(end, |hop| at + hop);
         while let Some(&(_, slot)) = wanted.next_if(|&&(number, _)| number == column) {
-            // Only the line's end has a carriage return to take off.
-            fields[slot] = if stop == end { trimmed(text, at, stop) } else { Span::text(at, stop - at) };
+            fields[slot] = Span::text(at, stop - at);
         }
         if stop == end {
             return;
@@ -39,7 +39,6 @@ fn split_bytes(text: &[u8], start: usize, end: usize, byte: u8, columns: &Column
 }
 
 fn split_blanks(text: &[u8], start: usize, end: usize, columns: &Columns, fields: &mut [Span]) {
-    let end = end - usize::from(end > start && text[end - 1] == b'\r');
     let mut wanted = columns.wanted.iter().peekable();
     let (mut at, mut column) = (start, 0);
     while wanted.peek().is_some() {

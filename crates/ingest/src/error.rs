@@ -85,8 +85,8 @@ pub enum Error {
         source: std::io::Error,
     },
 
-    /// A compressed input ends in the middle.
-    #[error("{} is cut short at byte {at} ({compression}); fetch it again, or decompress what there is and read that", path.display())]
+    /// A compressed input ends in the middle. Its whole rows up to there were yielded.
+    #[error("{} is cut short at byte {at} ({compression}); its whole rows up to there were read; fetch it again", path.display())]
     CutShort {
         /// The input.
         path: PathBuf,
@@ -94,6 +94,47 @@ pub enum Error {
         compression: &'static str,
         /// How many compressed bytes there are.
         at: u64,
+    },
+
+    /// An input is compressed or packed in a way that is not read.
+    #[error("{} is {what}; unpack it first, or compress it with zstd, gzip, xz, bzip2 or lz4", path.display())]
+    Refused {
+        /// The input.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+
+    /// A compressed input needs a larger window than the options allow. It is not damaged.
+    #[error("{} ({compression}) needs a window of {} to be decompressed, more than the {limit_bytes} bytes that window_bytes_max allows",
+        path.display(), bytes.map_or("unknown size".into(), |bytes| format!("{bytes} bytes")))]
+    WindowTooLarge {
+        /// The input.
+        path: PathBuf,
+        /// Its compression.
+        compression: &'static str,
+        /// The window that it needs, where that is known.
+        bytes: Option<u64>,
+        /// The largest window that the options allow.
+        limit_bytes: usize,
+    },
+
+    /// A row is longer than the options allow.
+    #[error("the row in line {line} of {} is {} {bytes} bytes long, more than the {limit_bytes} that record_bytes_max allows{}",
+        path.display(), if *is_whole { "" } else { "at least" }, if *is_quoted { "; or a quote is never closed" } else { "" })]
+    RowTooLong {
+        /// The input.
+        path: PathBuf,
+        /// Its first line's number, from 1.
+        line: u64,
+        /// How long it is, as far as it was looked at.
+        bytes: u64,
+        /// Whether that is all of it.
+        is_whole: bool,
+        /// Whether the format has quotes, of which one may not be closed.
+        is_quoted: bool,
+        /// The longest row that the options allow.
+        limit_bytes: usize,
     },
 
     /// A file lost bytes while it was being read, as when a log is truncated in place.
@@ -173,6 +214,17 @@ pub enum Error {
         why: String,
     },
 
+    /// A row without a key, where the options make the first one an error.
+    #[error("{}:{line}: {why}; choose --missing drop, or keep for dedup, if rows may lack a key", path.display())]
+    MissingKey {
+        /// The input.
+        path: PathBuf,
+        /// Line number from 1 (row number for Parquet).
+        line: u64,
+        /// Which field lacks, and how.
+        why: String,
+    },
+
     /// A format that needs random access was asked of a pipe.
     #[error("{} is a pipe, and {what} needs a file that can be read from its end; save it to a file first", path.display())]
     NotAFile {
@@ -209,5 +261,27 @@ fn mebibytes(bytes: u64) -> String {
         format!("{} KiB", bytes.div_ceil(1 << 10))
     } else {
         format!("{} MiB", bytes.div_ceil(1 << 20))
+    }
+}
+
+impl Error {
+    /// Whether it says something of one input alone, so that another may be read nevertheless.
+    pub(crate) fn is_of_one_input(&self) -> bool {
+        matches!(
+            self,
+            Self::Open { .. }
+                | Self::Read { .. }
+                | Self::CutShort { .. }
+                | Self::Refused { .. }
+                | Self::WindowTooLarge { .. }
+                | Self::RowTooLong { .. }
+                | Self::Shrunk { .. }
+                | Self::Damaged { .. }
+                | Self::NoSuchColumn { .. }
+                | Self::ColumnUnusable { .. }
+                | Self::NotAFile { .. }
+                | Self::Unsupported { .. }
+                | Self::DoesNotFit { .. }
+        )
     }
 }

@@ -1,6 +1,6 @@
 //! The list of inputs: patterns expanded, directories and missing files refused before anything is read.
 
-use crate::{Error, Result};
+use crate::{Error, Result, pattern};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,11 +9,10 @@ use std::sync::Arc;
 pub(crate) fn expand(inputs: &[PathBuf]) -> Result<Vec<Arc<Path>>> {
     let mut paths: Vec<Arc<Path>> = Vec::new();
     for input in inputs {
-        match input.to_str() {
-            Some(pattern) if pattern.contains(['*', '?', '[']) && !input.exists() => {
-                paths.extend(matches(pattern)?.into_iter().map(Arc::from));
-            }
-            _ => paths.push(Arc::from(input.as_path())),
+        if pattern::is_pattern(input) && !input.exists() {
+            paths.extend(matches(input)?.into_iter().map(Arc::from));
+        } else {
+            paths.push(Arc::from(input.as_path()));
         }
     }
     if inputs.is_empty() {
@@ -37,24 +36,13 @@ pub(crate) fn total_bytes(paths: &[Arc<Path>]) -> Option<u64> {
     paths.iter().map(size).sum()
 }
 
-fn matches(pattern: &str) -> Result<Vec<PathBuf>> {
-    let invalid = |source: glob::PatternError| Error::InvalidOption {
-        name: "input",
-        value: pattern.into(),
-        why: format!("the pattern is wrong at character {}: {}", source.pos, source.msg),
-    };
-    let mut found = Vec::new();
-    for entry in glob::glob(pattern).map_err(invalid)? {
-        let path =
-            entry.map_err(|error| Error::Open { path: error.path().to_path_buf(), source: error.into() })?;
-        if !path.is_dir() {
-            found.push(path);
-        }
-    }
+fn matches(input: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = pattern::matches(input)?;
+    found.retain(|path| !path.is_dir());
     if found.is_empty() {
-        return Err(Error::NoMatch { pattern: pattern.into() });
+        return Err(Error::NoMatch { pattern: input.display().to_string() });
     }
-    found.sort();
+    pattern::sort(&mut found);
     Ok(found)
 }
 

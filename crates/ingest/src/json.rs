@@ -1,7 +1,7 @@
 //! JSON lines: picks values out by path, without building a tree.
 //!
 //! A string gives its unescaped bytes, a number its text as written, true and false their names. Null, an array or an
-//! object where a field is wanted, and a line that is not one JSON value, make the row malformed. Where an object
+//! object where a key field is wanted is a missing key. A line that is not one JSON value is malformed. Where an object
 //! names a member twice, the last counts. What is skipped is checked for structure, not for UTF-8.
 
 use crate::batch::Span;
@@ -112,7 +112,9 @@ pub(crate) fn parse(tree: &PathTree, rows: &mut Rows) -> Result<()> {
             let outcome = Pick { tree, found: &mut found }.deserialize(&mut json).and_then(|()| json.end());
             match outcome {
                 Ok(()) => row(&found, text, start..text.len().min(end + 1), rows)?,
-                Err(error) => rows.bad(start, || format!("not JSON: {error}"))?,
+                Err(error) => {
+                    rows.bad(start..text.len().min(end + 1), || format!("not JSON: {error}"))?;
+                }
             }
         }
         start = end + 1;
@@ -126,29 +128,42 @@ fn row(found: &[Option<&str>], text: &[u8], place: Range<usize>, rows: &mut Rows
         let Some(raw) = raw else { continue };
         match scalar(raw, text, &mut rows.out.arena) {
             Ok(span) => rows.out.fields[slot] = span,
-            Err(what) => {
+            Err(Unusable::Broken(what)) => {
                 let name = rows.name(slot).to_owned();
-                return rows.bad(place.start, || format!("field {name} is {what}"));
+                return rows.bad(place, || format!("field {name} is {what}"));
+            }
+            Err(Unusable::NoScalar(what)) => {
+                let there = |slot: usize| found[slot].is_some();
+                return rows.missing(slot, place, there, what);
             }
         }
     }
     rows.end(place)
 }
 
+/// Why a value is no field.
+enum Unusable {
+    /// There is a value, but no single one.
+    NoScalar(&'static str),
+    Broken(&'static str),
+}
+
 /// The bytes of a scalar; `raw` is a slice of `text`.
-fn scalar(raw: &str, text: &[u8], arena: &mut Vec<u8>) -> std::result::Result<Span, &'static str> {
+fn scalar(raw: &str, text: &[u8], arena: &mut Vec<u8>) -> std::result::Result<Span, Unusable> {
     let place = |part: &str| Span::text(part.as_ptr() as usize - text.as_ptr() as usize, part.len());
     match raw.as_bytes().first() {
         Some(b'"') if memchr(b'\\', raw.as_bytes()).is_none() => Ok(place(&raw[1..raw.len() - 1])),
         Some(b'"') => {
-            let unescaped: String = serde_json::from_str(raw).map_err(|_| "a string with a broken escape")?;
+            let unescaped: String =
+                serde_json::from_str(raw).map_err(|_| Unusable::Broken("a string with a broken escape"))?;
             let start = arena.len();
             arena.extend_from_slice(unescaped.as_bytes());
-            Span::arena_from(start, arena).ok_or("too much: the chunk's keys take more than 2 GiB")
+            Span::arena_from(start, arena)
+                .ok_or(Unusable::Broken("too much: the chunk's keys take more than 2 GiB"))
         }
-        Some(b'{') => Err("an object, not a single value"),
-        Some(b'[') => Err("an array, not a single value"),
-        Some(b'n') => Err("null"),
+        Some(b'{') => Err(Unusable::NoScalar("an object, not a single value")),
+        Some(b'[') => Err(Unusable::NoScalar("an array, not a single value")),
+        Some(b'n') => Err(Unusable::NoScalar("null")),
         _ => Ok(place(raw)),
     }
 }

@@ -1,8 +1,8 @@
 //! How one input divides into fields, settled when it is opened: format, delimiter, and where the wanted fields are.
 
 use crate::boundary::Boundary;
+use crate::decoder::PARQUET_MAGIC;
 use crate::json::PathTree;
-use crate::stream::PARQUET_MAGIC;
 use crate::{Delimiter, Error, Format, Options, Result};
 use std::path::Path;
 
@@ -85,25 +85,37 @@ pub(crate) fn detect(options: &Options, path: &Path, head: &[u8]) -> Format {
     if head.starts_with(PARQUET_MAGIC) {
         return Format::Parquet;
     }
+    if options.nul_ends_lines {
+        return unnamed(options);
+    }
     let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
-    let name = [".gz", ".zst", ".zstd"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+    let name = [".gz", ".zst", ".zstd", ".xz", ".bz2", ".lz4"]
+        .iter()
+        .find_map(|end| name.strip_suffix(end))
+        .unwrap_or(&name);
     match name.rsplit_once('.').map(|(_, extension)| extension) {
-        Some("csv") => Format::Csv { delimiter: b',', header: true },
-        Some("tsv") => Format::Csv { delimiter: b'\t', header: true },
+        Some("csv") => Format::Csv { delimiter: b',', header: options.header },
+        Some("tsv") => Format::Csv { delimiter: b'\t', header: options.header },
         Some("jsonl" | "ndjson" | "json") => Format::JsonLines,
         Some("parquet") => Format::Parquet,
-        _ if !options.keys.is_empty() && options.fields().all(|name| column_number(name).is_some()) => {
-            Format::Delimited(Delimiter::Whitespace)
-        }
-        _ => Format::Lines,
+        _ => unnamed(options),
     }
 }
 
-/// What ends a record of `format`.
-pub(crate) fn boundary(format: Format) -> Boundary {
+/// The format of an input whose name does not tell.
+fn unnamed(options: &Options) -> Format {
+    if !options.keys.is_empty() && options.fields().all(|name| column_number(name).is_some()) {
+        Format::Delimited(Delimiter::Whitespace)
+    } else {
+        Format::Lines
+    }
+}
+
+/// What ends a record of `format`, where `line_end` ends lines.
+pub(crate) fn boundary(format: Format, line_end: u8) -> Boundary {
     match format {
         Format::Csv { delimiter, .. } => Boundary::Unquoted(delimiter),
-        _ => Boundary::Newline,
+        _ => Boundary::Byte(line_end),
     }
 }
 

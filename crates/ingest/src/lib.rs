@@ -8,7 +8,8 @@
 //! ```
 //!
 //! 1. Chunks, their order, their rows and their positions depend on inputs and options only, not on threads or time.
-//! 2. Every byte of an input is in exactly one chunk; a row is in exactly one batch, or counted as skipped.
+//! 2. Every byte of an input is in exactly one chunk, or behind an error; a row is in exactly one batch: with its key, or counted as
+//!    malformed or as without a key.
 //! 3. [`Reader::resume`] from the [`Position`] of a chunk gives what followed that chunk.
 //! 4. Memory is bounded by [`Options`], whatever the input holds.
 //!
@@ -38,6 +39,7 @@ mod batch;
 mod boundary;
 mod chunk;
 mod csv;
+mod decoder;
 mod delimited;
 mod error;
 mod inputs;
@@ -48,17 +50,18 @@ mod layout;
 mod options;
 mod parquet;
 mod parser;
+mod pattern;
 mod position;
 mod reader;
 mod stream;
 mod text;
 mod wait;
 
-pub use batch::{BadRow, Batch};
+pub use batch::{BadRow, Batch, Fault};
 pub use chunk::Chunk;
 pub use error::{Error, Result};
 pub use key::join_key;
-pub use options::{Delimiter, Format, Options};
+pub use options::{Delimiter, Format, Missing, Options};
 pub use parquet::{ParquetWriter, is_panic_caught};
 pub use parser::Parser;
 pub use position::Position;

@@ -26,7 +26,7 @@ pub enum Format {
     Auto,
     /// Each line is a key. An empty line is the empty key.
     Lines,
-    /// Lines of fields, without quoting; keys are field numbers from 1.
+    /// Lines of fields, without quoting; keys are field numbers from 1. The last field has no carriage return.
     Delimited(Delimiter),
     /// RFC 4180: quoted fields may hold delimiters, newlines and doubled quotes. Empty lines are no rows.
     Csv {
@@ -41,13 +41,24 @@ pub enum Format {
     Parquet,
 }
 
+/// What becomes of a row without a key: one that lacks a key field, or has null, an array or an object there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// It is yielded beside the rows with keys ([`crate::Batch::keyless`]), in its place. Only with [`Options::keep_rows`].
+    Keep,
+    /// It is left out and counted ([`crate::Batch::missing`]).
+    #[default]
+    Drop,
+    /// The first one is an error.
+    Error,
+}
+
 /// What to read and how. The fields are public; [`Options::new`] has the defaults.
 ///
 /// # Cost
-/// Memory in use is at most `chunk_bytes` x (chunks in flight + 2), plus the decoder's window (gzip 32 KiB, zstd
-/// as the frame says but at most `zstd_window_bytes_max`), plus `record_bytes_max` x (chunks in flight + 2)
-/// where records are longer than `chunk_bytes`. Parquet files
-/// take `parquet_bytes_max` on top.
+/// Memory in use is at most `chunk_bytes` x (chunks in flight + 2), plus the decoder's window (gzip 32 KiB, bzip2 4 MiB, lz4
+/// 12 MiB, zstd and xz as the input says but at most `window_bytes_max`), plus `record_bytes_max` x (chunks in flight + 2)
+/// where records are longer than `chunk_bytes`. Parquet files take `parquet_bytes_max` on top.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Paths, patterns with `*`, `?`, `[…]` (expanded here, in byte order), and `-` for stdin; none means stdin.
@@ -60,18 +71,27 @@ pub struct Options {
     pub weight: Option<String>,
     /// The field that holds the value, a finite number; without it no values are yielded.
     pub value: Option<String>,
+    /// Whether tables have a header where [`Format::Auto`] finds CSV. Default true.
+    pub header: bool,
+    /// Whether a NUL byte ends a line instead of a newline; for lines and delimited fields only. A carriage return is then a
+    /// byte like others.
+    pub nul_ends_lines: bool,
+    /// What becomes of rows without a key. Default [`Missing::Drop`].
+    pub missing: Missing,
     /// Whether the first malformed row is an error; by default such rows are skipped and counted.
     pub strict: bool,
+    /// Whether an input that cannot be read further is left at that, and the next one read. See [`crate::Reader::take_failures`].
+    pub pass_failed_inputs: bool,
     /// How many bytes a chunk holds, more only where one record is longer. Default 1 MiB.
     pub chunk_bytes: usize,
     /// How many lines (rows of Parquet) a chunk holds at most, more only where one record has more. It bounds what a
     /// batch takes beside the text, about 50 bytes a row. Default 131,072.
     pub chunk_lines: usize,
-    /// The longest record that is read (at least `chunk_bytes`); a longer one is skipped and counted. Default 64 MiB.
+    /// The longest record that is read (at least `chunk_bytes`); a longer one is [`Error::RowTooLong`]. Default 64 MiB.
     pub record_bytes_max: usize,
-    /// The largest window that a zstd frame may ask for. Default 128 MiB, as the `zstd` command has it; levels up
-    /// to 19 use 8 MiB. Rounded down to a power of two.
-    pub zstd_window_bytes_max: usize,
+    /// The largest window that zstd or xz may ask for; a larger one is [`Error::WindowTooLarge`]. Default 128 MiB, as the `zstd`
+    /// command has it; its levels up to 19 use 8 MiB, and `xz -9` uses 64 MiB. Rounded down to a power of two for zstd.
+    pub window_bytes_max: usize,
     /// What the dictionaries, windows and buffers of a Parquet file may take together. An [`Error::DoesNotFit`] takes it for an
     /// eighth of all memory. Default 32 MiB.
     pub parquet_bytes_max: usize,
@@ -80,6 +100,9 @@ pub struct Options {
     pub keep_rows: bool,
     /// Whether batches know the rows' numbers ([`crate::Batch::ordinal`]), at 4 bytes a row.
     pub number_rows: bool,
+    /// Whether batches keep the rows that yield no key ([`crate::Batch::rejects`]): malformed ones, and those that lack a key and
+    /// are left out. Parquet is then refused.
+    pub keep_rejects: bool,
     /// What makes live inputs (pipes, terminals) come out while they are read: a pipe that has nothing new for so long *pauses*
     /// ([`crate::Chunk::is_before_pause`]), and a chunk comes at the latest a quarter of it after the one before, with the whole
     /// records that came; it may be empty. After a pause, one comes about every second until the input goes on. By default, and
@@ -87,14 +110,14 @@ pub struct Options {
     pub pause: Option<Duration>,
     /// The clock, and what may call the reader away from an input that it waits for.
     pub waiter: Arc<dyn Waiter>,
-    /// How many malformed rows of a batch are kept with line number and reason. Default 5.
+    /// How many malformed rows of a batch, and how many without a key, are kept with line number and reason. Default 5.
     pub bad_rows_kept: usize,
 }
 
 /// The whole memory is so many times what Parquet may take of it: what an error advises is computed by that.
 pub(crate) const PARQUET_SHARE: u64 = 8;
 /// The largest chunk or record: a key's place in a batch is 31 bits.
-const BYTES_MAX: usize = 1 << 30;
+pub(crate) const BYTES_MAX: usize = 1 << 30;
 /// The most key fields; more is surely a mistake.
 const KEY_FIELDS_MAX: usize = 64;
 
@@ -111,13 +134,18 @@ impl Options {
             keys: Vec::new(),
             weight: None,
             value: None,
+            header: true,
+            nul_ends_lines: false,
+            missing: Missing::Drop,
             strict: false,
+            pass_failed_inputs: false,
             chunk_bytes: 1 << 20,
             chunk_lines: 1 << 17,
             record_bytes_max: 64 << 20,
-            zstd_window_bytes_max: 128 << 20,
+            window_bytes_max: 128 << 20,
             parquet_bytes_max: 32 << 20,
             keep_rows: false,
+            keep_rejects: false,
             number_rows: false,
             pause: None,
             waiter: Arc::new(SystemWaiter::default()),
@@ -146,7 +174,22 @@ impl Options {
                 why: format!("a key has at most {KEY_FIELDS_MAX} fields"),
             });
         }
+        if self.missing == Missing::Keep && !self.keep_rows {
+            let why = "rows without a key can only be yielded where rows are kept".to_owned();
+            return Err(Error::InvalidOption { name: "missing", value: "keep".to_owned(), why });
+        }
+        let has_quotes = matches!(self.format, Format::Csv { .. } | Format::JsonLines | Format::Parquet);
+        if self.nul_ends_lines && has_quotes {
+            let why =
+                "a NUL ends lines of text, whole or of delimited fields, not CSV, JSON or Parquet".to_owned();
+            return Err(Error::InvalidOption { name: "format", value: format!("{:?}", self.format), why });
+        }
         Ok(())
+    }
+
+    /// The byte that ends a line.
+    pub(crate) fn line_end(&self) -> u8 {
+        if self.nul_ends_lines { 0 } else { b'\n' }
     }
 
     pub(crate) fn record_limit(&self) -> usize {
@@ -159,9 +202,19 @@ impl Options {
         keys.chain(self.weight.as_deref()).chain(self.value.as_deref())
     }
 
-    /// 64 bits that differ where the rows read would differ: format, key, weight and value.
+    /// 64 bits that differ where the rows read would differ. What was added later shows only where it is not at its default, so
+    /// that positions from before stay good.
     pub(crate) fn fingerprint(&self) -> u64 {
-        let text = format!("{:?}|{:?}|{:?}|{:?}", self.format, self.keys, self.weight, self.value);
+        let mut text = format!("{:?}|{:?}|{:?}|{:?}", self.format, self.keys, self.weight, self.value);
+        if !self.header {
+            text.push_str("|no header");
+        }
+        if self.nul_ends_lines {
+            text.push_str("|NUL");
+        }
+        if self.missing != Missing::Drop {
+            text.push_str(&format!("|{:?}", self.missing));
+        }
         KeyHasher::new(HashKind::Xxh3, Seed(0)).hash(text.as_bytes()).fold()
     }
 }

@@ -1,7 +1,7 @@
 //! Where a reader stands, as bytes that a store can commit.
 //!
 //! ```text
-//! version u32 │ options u64 │ sequence u64 │ offset u64 │ line u64 │ rows u64 │ skipped u64 │
+//! version u32 │ options u64 │ sequence u64 │ offset u64 │ line u64 │ rows u64 │ rejected bytes u64 │
 //! finished u64 │ their fingerprint u64 │ being read u8 │ input, if one is being read
 //! input: path length u32 │ path │ regular u8 │ size u64 │ head length u32 │ head fingerprint u64
 //! ```
@@ -33,7 +33,7 @@ pub struct Position {
     /// Lines (rows for Parquet) of the current input before this position.
     pub(crate) line: u64,
     rows: u64,
-    skipped: u64,
+    rejected_bytes: u64,
     pub(crate) finished: Finished,
     pub(crate) current: Option<Arc<Identity>>,
 }
@@ -46,7 +46,7 @@ impl Position {
             offset: 0,
             line: 0,
             rows: 0,
-            skipped: 0,
+            rejected_bytes: 0,
             finished: Finished::default(),
             current: None,
         }
@@ -60,21 +60,29 @@ impl Position {
         (self.offset, self.line) = (0, 0);
     }
 
-    /// Notes how many rows were used and skipped up to here: only the caller, who collects the batches, knows.
+    /// Notes how many rows of any kind come before: only the caller, who collects the batches, knows.
     #[must_use]
-    pub fn with_counts(mut self, rows: u64, skipped: u64) -> Self {
-        (self.rows, self.skipped) = (rows, skipped);
+    pub fn with_rows(mut self, rows: u64) -> Self {
+        self.rows = rows;
         self
     }
 
-    /// The rows noted by [`Position::with_counts`].
+    /// The rows noted by [`Position::with_rows`].
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The skipped rows noted by [`Position::with_counts`].
-    pub fn skipped(&self) -> u64 {
-        self.skipped
+    /// Notes how many bytes of rejected rows ([`crate::Batch::rejects`]) were written up to here: only the caller, who collects the
+    /// batches, knows.
+    #[must_use]
+    pub fn with_rejected_bytes(mut self, bytes: u64) -> Self {
+        self.rejected_bytes = bytes;
+        self
+    }
+
+    /// The bytes noted by [`Position::with_rejected_bytes`].
+    pub fn rejected_bytes(&self) -> u64 {
+        self.rejected_bytes
     }
 
     /// How many chunks lie before this position.
@@ -91,9 +99,16 @@ impl Position {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = VERSION.to_le_bytes().to_vec();
         let Finished { count, fingerprint } = self.finished;
-        for number in
-            [self.options, self.sequence, self.offset, self.line, self.rows, self.skipped, count, fingerprint]
-        {
+        for number in [
+            self.options,
+            self.sequence,
+            self.offset,
+            self.line,
+            self.rows,
+            self.rejected_bytes,
+            count,
+            fingerprint,
+        ] {
             out.extend(number.to_le_bytes());
         }
         out.push(u8::from(self.current.is_some()));
@@ -114,7 +129,7 @@ impl Position {
             let why = format!("it has version {version} and this build reads version {VERSION}");
             return Err(Error::BadPosition { why });
         }
-        let [options, sequence, offset, line, rows, skipped, count, fingerprint] = bytes.u64s()?;
+        let [options, sequence, offset, line, rows, rejected_bytes, count, fingerprint] = bytes.u64s()?;
         let finished = Finished { count, fingerprint };
         let current = match bytes.flag("whether an input is being read")? {
             true => Some(Arc::new(Identity::take_from(&mut bytes)?)),
@@ -126,7 +141,7 @@ impl Position {
         if current.is_none() && (finished != Finished::default() || offset != 0) {
             return Err(Error::BadPosition { why: "it lies behind inputs that it does not name".into() });
         }
-        Ok(Self { options, sequence, offset, line, rows, skipped, finished, current })
+        Ok(Self { options, sequence, offset, line, rows, rejected_bytes, finished, current })
     }
 }
 

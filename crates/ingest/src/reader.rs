@@ -1,6 +1,6 @@
 //! The sequential stage: opens inputs one after another and cuts them into chunks.
 
-use crate::chunk::{Body, Chunk, Pool};
+use crate::chunk::{Chunk, Pool};
 use crate::layout::{self, Layout};
 use crate::parquet::TableInput;
 use crate::position::{Finished, Identity, Position};
@@ -29,6 +29,7 @@ pub struct Reader {
     position: Position,
     pool: Arc<Pool>,
     progress: Progress,
+    failures: Vec<Error>,
     /// Whether it was said that the next input may be long in coming.
     announced: bool,
 }
@@ -98,6 +99,7 @@ impl Reader {
             position,
             pool,
             progress,
+            failures: Vec::new(),
             announced: false,
         })
     }
@@ -115,7 +117,7 @@ impl Reader {
         let mut reader = Self::open(options)?;
         if position.options != reader.position.options {
             return Err(Error::Changed {
-                what: "the choice of format, key, weight or value".into(),
+                what: "the choice of format, header, line ends, key, weight, value or what becomes of rows without a key".into(),
                 expected: format!("{:016x}", position.options),
                 found: format!("{:016x}", reader.position.options),
             });
@@ -152,35 +154,42 @@ impl Reader {
                 if let Some(chunk) = self.announce() {
                     return Ok(Some(chunk));
                 }
-                self.open_next(None)?;
+                if let Err(failure) = self.open_next(None) {
+                    self.leave(failure)?;
+                }
                 continue;
             };
             let line_before = self.position.line;
             let cut = match &mut current.records {
                 Records::Text(input) => {
-                    let cut = input.next(&self.pool, &self.options)?;
+                    let cut = input.next(&self.pool, &self.options).and_then(|cut| input.settle(cut));
                     (self.position.offset, self.position.line) = (input.offset, input.line);
                     cut
                 }
                 Records::Rows(table) => {
-                    let records = table.next(&self.pool, &self.options)?;
-                    let read = table.progress(records.is_none());
+                    let records = table.next(&self.pool, &self.options);
+                    let read = table.progress(matches!(records, Ok(None)));
                     self.progress.bytes_read.fetch_add(read, Ordering::Relaxed);
                     records.map(|records| {
+                        let records = records?;
                         (self.position.offset, self.position.line) = (records.end, records.end);
                         let since = self.options.waiter.now();
-                        Cut {
-                            body: Body::Text(records.text),
-                            consumed: records.consumed,
-                            paused: false,
-                            since,
-                        }
+                        Some(Cut { body: records.text, consumed: records.consumed, paused: false, since })
                     })
                 }
             };
-            let Some(Cut { body, consumed, paused, since }) = cut else {
-                self.finish_current()?;
-                continue;
+            let Cut { body, consumed, paused, since } = match cut {
+                Ok(Some(cut)) => cut,
+                Ok(None) => {
+                    if let Err(failure) = self.finish_current() {
+                        self.leave(failure)?;
+                    }
+                    continue;
+                }
+                Err(failure) => {
+                    self.leave(failure)?;
+                    continue;
+                }
             };
             let sequence = self.position.sequence;
             self.position.sequence += 1;
@@ -199,6 +208,21 @@ impl Reader {
         }
     }
 
+    /// What the inputs failed by that were not read to their end, in their order; only with [`Options::pass_failed_inputs`].
+    pub fn take_failures(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// Leaves an input that cannot be read further, if the options say so and the next one may do better.
+    fn leave(&mut self, failure: Error) -> Result<()> {
+        if !self.options.pass_failed_inputs || !failure.is_of_one_input() {
+            return Err(failure);
+        }
+        self.current = None;
+        self.failures.push(failure);
+        Ok(())
+    }
+
     /// An empty chunk before an input that may be long in coming: the rows of those before it should not wait for it.
     fn announce(&mut self) -> Option<Chunk> {
         let layout = self.layout.as_ref().filter(|_| self.options.pause.is_some())?;
@@ -213,7 +237,7 @@ impl Reader {
             input_index: last,
             layout: Arc::clone(layout),
             line: self.position.line + 1,
-            body: Body::Text(self.pool.take()),
+            body: self.pool.take(),
             consumed: 0,
             position: self.position.clone(),
             paused: true,
@@ -276,7 +300,16 @@ impl Reader {
     /// Opens the next input; where `resumed` is given, checks that it is this one and goes to the position.
     fn open_next(&mut self, resumed: Option<&Identity>) -> Result<()> {
         let (index, path) = (self.next_input, Arc::clone(&self.inputs[self.next_input]));
-        let opened = Opened::open(&path, &self.progress.bytes_read, &self.options.waiter)?;
+        let opened = match Opened::open(&path, &self.progress.bytes_read, &self.options.waiter) {
+            Ok(opened) => opened,
+            Err(failure @ Error::Interrupted { .. }) => return Err(failure),
+            Err(failure) => {
+                self.next_input = index + 1;
+                self.position.enter(Identity::pipe(&path));
+                return Err(failure);
+            }
+        };
+        self.next_input = index + 1;
         let head = opened.head();
         let format = layout::detect(&self.options, &path, head);
         match resumed {
@@ -287,6 +320,15 @@ impl Reader {
             None => self.position.enter(opened.identity.clone()),
         }
         let (layout, records) = match format {
+            Format::Parquet if self.options.keep_rejects => {
+                return Err(Error::InvalidOption {
+                    name: "rejects",
+                    value: path.display().to_string(),
+                    why: "rows of Parquet are no text that could be written there; leave the file of rejects away, or write the \
+                          input as CSV or JSON lines first"
+                        .to_owned(),
+                });
+            }
             Format::Parquet => {
                 let Some(file) = opened.file else {
                     return Err(Error::NotAFile { path: path.to_path_buf(), what: "Parquet" });
@@ -296,7 +338,6 @@ impl Reader {
             }
             _ => self.open_text(opened, format, &path, resumed.is_some())?,
         };
-        self.next_input = index + 1;
         let layout = Arc::new(layout);
         self.layout = Some(Arc::clone(&layout));
         self.current = Some(Current { path, index, layout, records });
@@ -311,7 +352,7 @@ impl Reader {
         resumed: bool,
     ) -> Result<(Layout, Records)> {
         let stream = opened.decompress(&self.options)?;
-        let mut input = TextInput::new(stream, layout::boundary(format))?;
+        let mut input = TextInput::new(stream, layout::boundary(format, self.options.line_end()))?;
         let header = match format {
             Format::Csv { delimiter, header: true } => {
                 match input.take_record(self.options.record_limit())? {
@@ -321,14 +362,7 @@ impl Reader {
                     }
                     // Nothing at all has no columns to miss.
                     None if input.is_empty() => return Ok((Layout::Lines, Records::Text(Box::new(input)))),
-                    None => {
-                        return Err(Error::Damaged {
-                            path: path.to_path_buf(),
-                            what: "CSV",
-                            at: 0,
-                            why: format!("the header is longer than {} bytes", self.options.record_limit()),
-                        });
-                    }
+                    None => return Err(input.header_too_long(self.options.record_limit())),
                 }
             }
             _ => None,

@@ -1,29 +1,21 @@
-//! The decompressed bytes of one input: plain, gzip of any number of members, zstd of any number of frames.
+//! The decompressed bytes of one input.
 //!
-//! The compression is told by the first bytes, never by the name.
+//! A read that fails ends the stream: what came before is read as it is, and the failure is asked for at the end.
 
+use crate::decoder::{self, Decoder};
 use crate::inputs::is_stdin;
 use crate::position::{HEAD_BYTES, Identity};
 use crate::wait::{Waiter, Wake};
 use crate::{Error, Options, Result};
-use flate2::bufread::MultiGzDecoder;
 use rustix::fs::OFlags;
 use std::fs::File;
-use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-
-/// Compressed bytes per read, as `gzip` and `zstd` take them; larger gains nothing.
-const COMPRESSED_BYTES: usize = 128 << 10;
-const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// The last three of the four bytes that start a frame which zstd skips.
-const SKIPPABLE_FRAME: &[u8] = &[0x2a, 0x4d, 0x18];
-pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// An input that is open, before it is known what it holds.
 pub(crate) struct Opened {
@@ -60,7 +52,8 @@ impl Opened {
             until: None,
             is_called: false,
         };
-        let is_enough = |head: &[u8]| if file.is_some() { head.len() >= HEAD_BYTES } else { is_told(head) };
+        let is_enough =
+            |head: &[u8]| if file.is_some() { head.len() >= HEAD_BYTES } else { decoder::is_told(head) };
         raw.peek(is_enough).map_err(|source| raw.explain(path, source))?;
         let identity = match &file {
             Some(file) => Identity::file(path, file.metadata().map_err(open_error)?.len(), &raw.head),
@@ -95,35 +88,24 @@ impl Opened {
     /// The decompressed bytes.
     pub(crate) fn decompress(self, options: &Options) -> Result<Stream> {
         let Self { raw, path, file, .. } = self;
-        let head = raw.head.as_slice();
-        let skippable_frame = head.get(1..4) == Some(SKIPPABLE_FRAME) && head[0] & 0xf0 == 0x50;
-        let decoder = if head.starts_with(GZIP_MAGIC) {
-            Decoder::Gzip(Box::new(MultiGzDecoder::new(BufReader::with_capacity(COMPRESSED_BYTES, raw))))
-        } else if head.starts_with(ZSTD_MAGIC) || skippable_frame {
-            let failed = |source| Error::Read { path: path.to_path_buf(), at: 0, source };
-            let input = BufReader::with_capacity(COMPRESSED_BYTES, raw);
-            let mut decoder = zstd::Decoder::with_buffer(input).map_err(failed)?;
-            let lg_window = options.zstd_window_bytes_max.max(1 << 10).ilog2().min(31);
-            decoder.window_log_max(lg_window).map_err(failed)?;
-            Decoder::Zstd(Box::new(decoder))
-        } else {
-            Decoder::Plain { raw, seekable: file.is_some() }
-        };
-        Ok(Stream { path, decoder, is_live: file.is_none() })
+        let (head, window_bytes_max) = (raw.head.clone(), options.window_bytes_max);
+        let decoder = Decoder::new(raw, &head, &path, options)?;
+        let is_live = file.is_none();
+        let is_seekable = !is_live && matches!(decoder, Decoder::Plain(_));
+        Ok(Stream { path, decoder, is_live, is_seekable, window_bytes_max, has_failed: false, failure: None })
     }
 }
 
 /// The decompressed bytes of one input.
 pub(crate) struct Stream {
     path: Arc<Path>,
-    decoder: Decoder,
+    decoder: Decoder<Raw>,
     is_live: bool,
-}
-
-enum Decoder {
-    Plain { raw: Raw, seekable: bool },
-    Gzip(Box<MultiGzDecoder<BufReader<Raw>>>),
-    Zstd(Box<zstd::Decoder<'static, BufReader<Raw>>>),
+    /// Whether it is a plain file.
+    is_seekable: bool,
+    window_bytes_max: usize,
+    has_failed: bool,
+    failure: Option<Error>,
 }
 
 impl Stream {
@@ -134,14 +116,14 @@ impl Stream {
 
     /// What the input is waited for by.
     pub(crate) fn waiter(&self) -> &Arc<dyn Waiter> {
-        &self.raw().1.waiter
+        &self.decoder.source().waiter
     }
 
     /// Reads some bytes into `into`; 0 means the end. `None` if a pipe has nothing before it is `until`.
     pub(crate) fn read_until(&mut self, into: &mut [u8], until: Option<Instant>) -> Result<Option<usize>> {
-        self.raw_mut().until = until;
+        self.decoder.source_mut().until = until;
         let outcome = self.read_or_wait(into);
-        self.raw_mut().until = None;
+        self.decoder.source_mut().until = None;
         match outcome {
             Err(Error::Read { source, .. }) if source.kind() == ErrorKind::WouldBlock => Ok(None),
             outcome => outcome.map(Some),
@@ -154,24 +136,38 @@ impl Stream {
     }
 
     fn read_or_wait(&mut self, into: &mut [u8]) -> Result<usize> {
-        loop {
-            let outcome = match &mut self.decoder {
-                Decoder::Plain { raw, .. } => raw.read(into),
-                Decoder::Gzip(decoder) => decoder.read(into),
-                Decoder::Zstd(decoder) => decoder.read(into),
-            };
-            match outcome {
+        while !self.has_failed {
+            match self.decoder.read(into) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.explain(error)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Err(self.decoder.source().explain(&self.path, error));
+                }
+                Err(error) => (self.failure, self.has_failed) = (Some(self.explain(error)), true),
                 Ok(count) => return Ok(count),
             }
         }
+        Ok(0)
+    }
+
+    /// Why the stream has ended, if it failed and nobody has asked yet.
+    pub(crate) fn take_failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+
+    /// Whether there is a failure to be asked for.
+    pub(crate) fn has_failure(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Whose bytes these are.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Goes from byte `from` to byte `to`: by seeking in a plain file, else by reading on.
     pub(crate) fn skip(&mut self, from: u64, to: u64) -> Result<()> {
-        if let Decoder::Plain { raw, seekable: true } = &mut self.decoder {
-            let sought = raw.seek(to);
+        if self.is_seekable {
+            let sought = self.decoder.source_mut().seek(to);
             return sought.map_err(|source| Error::Read { path: self.path.to_path_buf(), at: to, source });
         }
         let mut scratch = vec![0; 64 << 10];
@@ -179,6 +175,7 @@ impl Stream {
         while at < to {
             let wanted = usize::try_from(to - at).unwrap_or(usize::MAX).min(scratch.len());
             match self.read(&mut scratch[..wanted])? {
+                0 if self.has_failure() => return self.take_failure().map_or(Ok(()), Err),
                 0 => {
                     return Err(Error::Changed {
                         what: format!("the length of {}", self.path.display()),
@@ -199,7 +196,7 @@ impl Stream {
     /// [`Error::Shrunk`] if it has lost bytes. A file that only claims to have bytes, as some of the system's do,
     /// has not shrunk.
     pub(crate) fn identity_at_end(&self, opened: &Identity) -> Result<Option<Identity>> {
-        let (_, raw) = self.raw();
+        let raw = self.decoder.source();
         let file = &raw.source;
         let (path, at) = (self.path.to_path_buf(), raw.consumed);
         if !opened.regular || at == opened.size {
@@ -217,34 +214,15 @@ impl Stream {
         }
     }
 
-    /// The compression's name and the bytes that it reads.
-    fn raw(&self) -> (&'static str, &Raw) {
-        match &self.decoder {
-            Decoder::Plain { raw, .. } => ("", raw),
-            Decoder::Gzip(decoder) => ("gzip", decoder.get_ref().get_ref()),
-            Decoder::Zstd(decoder) => ("zstd", decoder.get_ref().get_ref()),
-        }
-    }
-
-    fn raw_mut(&mut self) -> &mut Raw {
-        match &mut self.decoder {
-            Decoder::Plain { raw, .. } => raw,
-            Decoder::Gzip(decoder) => decoder.get_mut().get_mut(),
-            Decoder::Zstd(decoder) => decoder.get_mut().get_mut(),
-        }
-    }
-
     fn explain(&self, error: io::Error) -> Error {
-        let (compression, raw) = self.raw();
+        let (compression, raw) = (self.decoder.name(), self.decoder.source());
         let (path, at) = (self.path.to_path_buf(), raw.consumed);
+        if let Some(bytes) = self.decoder.window_too_large(&error, &raw.head) {
+            return Error::WindowTooLarge { path, compression, bytes, limit_bytes: self.window_bytes_max };
+        }
         match error.kind() {
             ErrorKind::UnexpectedEof if !compression.is_empty() => Error::CutShort { path, compression, at },
-            kind if kind == ErrorKind::WouldBlock
-                || compression.is_empty()
-                || error.raw_os_error().is_some() =>
-            {
-                raw.explain(&path, error)
-            }
+            _ if compression.is_empty() || error.raw_os_error().is_some() => raw.explain(&path, error),
             _ => Error::Damaged { path, what: compression, at, why: error.to_string() },
         }
     }
@@ -276,15 +254,6 @@ fn open_at_once(path: &Path) -> io::Result<File> {
 /// Standard input without the buffer that the standard library puts before it: what lies there would not be seen coming.
 fn own_stdin() -> io::Result<File> {
     Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
-}
-
-/// Whether the first bytes of a stream tell what it holds, as far as a pipe can hold it.
-fn is_told(head: &[u8]) -> bool {
-    let may_be_skippable =
-        matches!(head, [first, rest @ ..] if first & 0xf0 == 0x50 && SKIPPABLE_FRAME.starts_with(rest));
-    let may_be = |magic: &&[u8]| magic.len() > head.len() && magic.starts_with(head);
-    let is_open = [GZIP_MAGIC, ZSTD_MAGIC, PARQUET_MAGIC].iter().any(may_be);
-    !is_open && (!may_be_skippable || head.len() > SKIPPABLE_FRAME.len())
 }
 
 impl Raw {

@@ -2,10 +2,11 @@
 //!
 //! 1. Where a chunk ends depends on the stream's bytes from the chunk's start on and on the options, on nothing
 //!    else: so a resumed stream is cut as the first one was. That of a live stream also depends on when they came, but rows do not.
-//! 2. Never more than the record limit is held, however long a record is.
+//! 2. Never more than the record limit is held, however long a record is: a longer one is an error.
 
 use crate::boundary::Boundary;
-use crate::chunk::{Body, Buffer, Pool};
+use crate::chunk::{Buffer, Pool};
+use crate::options::BYTES_MAX;
 use crate::position::Identity;
 use crate::stream::Stream;
 use crate::{Error, Options, Result};
@@ -38,7 +39,7 @@ struct Clock {
 
 /// What was cut off the stream.
 pub(crate) struct Cut {
-    pub(crate) body: Body,
+    pub(crate) body: Buffer,
     pub(crate) consumed: u64,
     /// See [`crate::Chunk::is_before_pause`].
     pub(crate) paused: bool,
@@ -80,6 +81,10 @@ impl TextInput {
                 }
                 searched = self.carry.len();
                 if self.ended || searched >= limit {
+                    // What was cut off is no header.
+                    if let Some(failure) = self.stream.take_failure() {
+                        return Err(failure);
+                    }
                     break searched;
                 }
                 self.read_carry((searched * 2).clamp(4096, limit.max(4096)))?;
@@ -122,7 +127,7 @@ impl TextInput {
         let cut = self.next_by_clock(pool, options)?;
         self.clock.given_at = match &cut {
             // Records that a full chunk left behind have waited as long as it has.
-            Some(cut) if self.carry.contains(&b'\n') => cut.since,
+            Some(cut) if self.carry.contains(&self.boundary.line_end()) => cut.since,
             _ => self.stream.waiter().now(),
         };
         Ok(cut)
@@ -171,8 +176,8 @@ impl TextInput {
             return Ok(None);
         }
         let within = &buffer.filled()[..chunk_bytes.min(buffer.len())];
-        if let Some(end) =
-            after_line(within, options.chunk_lines).and_then(|end| self.boundary.last(&within[..end]))
+        if let Some(end) = after_line(self.boundary.line_end(), within, options.chunk_lines)
+            .and_then(|end| self.boundary.last(&within[..end]))
         {
             return Ok(Some(self.cut(buffer, end, since)));
         }
@@ -197,44 +202,63 @@ impl TextInput {
         loop {
             let end = search.feed(&buffer.filled()[searched..]).map(|end| searched + end);
             searched = buffer.len();
-            let end = end.or(self.ended.then_some(searched));
-            match end {
+            match end.or(self.ended.then_some(searched)) {
                 Some(end) if end <= limit => return Ok(self.cut(buffer, end, since)),
-                Some(end) => {
-                    let consumed = self.cut(buffer, end, since).consumed;
-                    return Ok(Cut {
-                        body: Body::TooLong { limit_bytes: limit },
-                        consumed,
-                        paused: false,
-                        since,
-                    });
-                }
+                Some(end) => return Err(self.too_long(end, true, limit)),
                 None if searched > limit => break,
                 // One byte past the limit tells a record that ends there from one that goes on.
                 None => self.read(&mut buffer, (2 * searched).min(limit + 1))?,
             }
         }
-        let mut consumed = 0;
-        loop {
-            consumed += self.pass(buffer.filled());
+        // How long it is says how much memory it takes, up to where none would do.
+        let mut bytes = searched;
+        while !self.ended && bytes <= BYTES_MAX {
             buffer.truncate(0);
-            if self.ended {
-                break;
-            }
             self.read(&mut buffer, limit.min(64 << 10))?;
             if let Some(end) = search.feed(buffer.filled()) {
-                consumed += self.cut(buffer, end, since).consumed;
-                break;
+                return Err(self.too_long(bytes + end, true, limit));
+            }
+            bytes += buffer.len();
+        }
+        Err(self.too_long(bytes, self.ended, limit))
+    }
+
+    /// What is wrong with an input whose header is longer than `limit_bytes`.
+    pub(crate) fn header_too_long(&self, limit_bytes: usize) -> Error {
+        self.too_long(self.carry.len(), false, limit_bytes)
+    }
+
+    fn too_long(&self, bytes: usize, is_whole: bool, limit_bytes: usize) -> Error {
+        Error::RowTooLong {
+            path: self.stream.path().to_path_buf(),
+            line: self.line + 1,
+            bytes: bytes as u64,
+            is_whole,
+            is_quoted: matches!(self.boundary, Boundary::Unquoted(_)),
+            limit_bytes,
+        }
+    }
+
+    /// At the end of a stream that failed: a row that was cut off is none, and the failure follows the rows before it.
+    pub(crate) fn settle(&mut self, mut cut: Option<Cut>) -> Result<Option<Cut>> {
+        if !self.is_empty() || !self.stream.has_failure() {
+            return Ok(cut);
+        }
+        if let Some(Cut { body: buffer, .. }) = &mut cut {
+            let end = self.boundary.last(buffer.filled()).unwrap_or(0);
+            buffer.truncate(end);
+            if end > 0 {
+                return Ok(cut);
             }
         }
-        Ok(Cut { body: Body::TooLong { limit_bytes: limit }, consumed, paused: false, since })
+        self.stream.take_failure().map_or(Ok(None), Err)
     }
 
     fn cut(&mut self, mut buffer: Buffer, end: usize, since: Instant) -> Cut {
         self.carry.extend_from_slice(&buffer.filled()[end..]);
         buffer.truncate(end);
         let consumed = self.pass(buffer.filled());
-        Cut { body: Body::Text(buffer), consumed, paused: false, since }
+        Cut { body: buffer, consumed, paused: false, since }
     }
 
     /// The whole records that came, if any. The stream pauses if nothing came for long enough.
@@ -248,7 +272,7 @@ impl TextInput {
     /// Notes that `bytes` are behind us.
     fn pass(&mut self, bytes: &[u8]) -> u64 {
         self.offset += bytes.len() as u64;
-        self.line += newlines(bytes);
+        self.line += count(self.boundary.line_end(), bytes);
         bytes.len() as u64
     }
 
@@ -277,13 +301,14 @@ impl TextInput {
 }
 
 /// The end of line `lines` where more lines follow.
-fn after_line(bytes: &[u8], lines: usize) -> Option<usize> {
-    if newlines(bytes) <= lines as u64 {
+fn after_line(line_end: u8, bytes: &[u8], lines: usize) -> Option<usize> {
+    if count(line_end, bytes) <= lines as u64 {
         return None;
     }
-    memchr::memchr_iter(b'\n', bytes).nth(lines - 1).map(|newline| newline + 1)
+    memchr::memchr_iter(line_end, bytes).nth(lines - 1).map(|newline| newline + 1)
 }
 
-pub(crate) fn newlines(bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', bytes).count() as u64
+/// How often a byte comes.
+pub(crate) fn count(byte: u8, bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(byte, bytes).count() as u64
 }

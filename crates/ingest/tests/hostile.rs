@@ -4,7 +4,7 @@
 mod naive;
 
 use naive::check::{drain, hasher};
-use naive::{Compression, compress, gzip};
+use naive::{Compression, bzip2, compress, gzip, lz4, xz};
 use overbank_ingest::{Batch, Delimiter, Error, Format, Options, Parser, Position, Reader, Result};
 use std::path::{Path, PathBuf};
 
@@ -34,13 +34,34 @@ fn some_lines() -> Vec<u8> {
 fn compressed_inputs_cut_anywhere_say_so() {
     let folder = tempfile::tempdir().unwrap();
     let text = some_lines();
-    for whole in [gzip(&text), zstd::encode_all(text.as_slice(), 1).unwrap()] {
-        for len in (4..whole.len()).step_by(7).chain([whole.len() - 1]) {
+    let wholes = [
+        gzip(&text),
+        zstd::encode_all(text.as_slice(), 1).unwrap(),
+        xz(&text, 1 << 16),
+        bzip2(&text),
+        lz4(&text, true),
+        lz4(&text, false),
+    ];
+    for whole in wholes {
+        for len in (10..whole.len()).step_by(7).chain([whole.len() - 1]) {
             let error = read(&Options::new([file(&folder, "cut", &whole[..len])])).unwrap_err();
             assert!(matches!(error, Error::CutShort { at, .. } if at == len as u64), "{error}");
         }
         assert_eq!(read(&Options::new([file(&folder, "whole", &whole)])).unwrap(), 300);
     }
+}
+
+#[test]
+fn zeros_behind_a_member_of_gzip_are_padding() {
+    let folder = tempfile::tempdir().unwrap();
+    let member = gzip(b"a\nb\n");
+    let padded = [&member[..], &[0; 700], &member, &[0; 200_000]].concat();
+    assert_eq!(read(&Options::new([file(&folder, "padded", &padded)])).unwrap(), 4);
+    let garbage = [&member[..], b"and more"].concat();
+    assert!(matches!(
+        read(&Options::new([file(&folder, "more", &garbage)])),
+        Err(Error::Damaged { what: "gzip", .. })
+    ));
 }
 
 #[test]
@@ -72,8 +93,11 @@ fn a_zstd_window_beyond_the_limit_is_refused() {
     std::io::Write::write_all(&mut encoder, &some_lines()).unwrap();
     let mut options = Options::new([file(&folder, "wide", &encoder.finish().unwrap())]);
     assert_eq!(read(&options).unwrap(), 300);
-    options.zstd_window_bytes_max = 1 << 20;
-    assert!(matches!(read(&options), Err(Error::Damaged { what: "zstd", .. })));
+    options.window_bytes_max = 1 << 20;
+    assert!(matches!(
+        read(&options),
+        Err(Error::WindowTooLarge { bytes: Some(0x100_0000), limit_bytes: 0x10_0000, .. })
+    ));
 }
 
 #[test]
@@ -308,10 +332,10 @@ fn a_file_that_shrinks_while_it_is_read_is_an_error_and_one_that_grows_is_read_o
 fn bytes_that_are_no_position_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut reader = Reader::open(Options::new([file(&folder, "a", b"1\n2\n")])).unwrap();
-    let position = reader.next_chunk().unwrap().unwrap().position().clone().with_counts(2, 1);
+    let position = reader.next_chunk().unwrap().unwrap().position().clone().with_rejected_bytes(7);
     let bytes = position.to_bytes();
     assert_eq!(Position::from_bytes(&bytes).unwrap(), position);
-    assert_eq!((position.rows(), position.skipped(), position.chunks()), (2, 1, 1));
+    assert_eq!((position.rejected_bytes(), position.chunks()), (7, 1));
     for len in 0..bytes.len() {
         assert!(matches!(Position::from_bytes(&bytes[..len]), Err(Error::BadPosition { .. })));
     }

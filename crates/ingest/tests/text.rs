@@ -5,14 +5,15 @@
 
 mod naive;
 
-use naive::check::{check, drain};
-use naive::{Compression, compress};
-use overbank_ingest::{Delimiter, Format, Options, Reader};
+use naive::check::{check, drain, hasher};
+use naive::{Compression, Outcome, Row, compress};
+use overbank_ingest::{Batch, Delimiter, Error, Format, Options, Parser, Reader};
 use proptest::prelude::*;
 use std::path::Path;
 
 fn compressions() -> impl Strategy<Value = Compression> {
-    prop_oneof![Just(Compression::Plain), Just(Compression::Gzip), Just(Compression::Zstd)]
+    use Compression::{Bzip2, Gzip, Lz4, Plain, Xz, Zstd};
+    prop::sample::select(vec![Plain, Gzip, Zstd, Xz, Bzip2, Lz4])
 }
 
 /// Text over few bytes, so that quotes, delimiters and line ends meet in every way.
@@ -33,11 +34,47 @@ proptest! {
     }
 
     #[test]
-    fn long_lines_are_skipped_alone(text in text(b"aaaaaaaaaaaa\n"), chunk_bytes in 1usize..12, limit in 1usize..20) {
+    fn the_first_line_that_is_too_long_ends_the_stream(
+        text in text(b"aaaaaaaaaaaa\n"), chunk_bytes in 1usize..12, limit in 1usize..20,
+    ) {
         let mut options = Options::new([""; 0]);
         (options.chunk_bytes, options.record_bytes_max) = (chunk_bytes, limit);
         let limit = limit.max(chunk_bytes);
-        check(&text, Compression::Plain, &mut options, &naive::lines_up_to(&text, limit));
+        let (expected, too_long) = naive::lines_up_to(&text, limit);
+        let Some((line, bytes)) = too_long else {
+            check(&text, Compression::Plain, &mut options, &expected);
+            return Ok(());
+        };
+        let folder = tempfile::tempdir().unwrap();
+        options.inputs = vec![folder.path().join("input")];
+        std::fs::write(&options.inputs[0], &text).unwrap();
+        let parser = Parser::new(&options, hasher());
+        let (mut reader, mut batch, mut keys) = (Reader::open(options).unwrap(), Batch::new(), Vec::new());
+        let error = loop {
+            match reader.next_chunk() {
+                Ok(chunk) => parser.parse(chunk.unwrap(), &mut batch).unwrap(),
+                Err(error) => break error,
+            }
+            keys.extend(batch.keys().map(<[u8]>::to_vec));
+        };
+        prop_assert_eq!(keys, expected.rows.into_iter().map(|row| row.key).collect::<Vec<_>>());
+        prop_assert!(
+            matches!(error, Error::RowTooLong { line: l, bytes: b, is_whole: true, .. } if (l, b) == (line, bytes)),
+            "{error}, not line {line} of {bytes} bytes"
+        );
+    }
+
+    #[test]
+    fn lines_that_nul_ends_are_those_of_a_naive_reader(
+        text in text(b"ab \r\n\0\0"), compression in compressions(), chunk_bytes in 1usize..64,
+    ) {
+        let mut options = Options::new([""; 0]);
+        (options.chunk_bytes, options.nul_ends_lines) = (chunk_bytes, true);
+        let mut rows: Vec<&[u8]> = text.split(|&byte| byte == 0).collect();
+        rows.pop_if(|last| last.is_empty());
+        let row = |key: &&[u8]| Row { key: key.to_vec(), weight: None, value: None };
+        let expected = Outcome { rows: rows.iter().map(row).collect(), bad_lines: Vec::new() };
+        check(&text, compression, &mut options, &expected);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::input::{InputArguments, MachineArguments, parse_seconds};
 use crate::units::{parse_bytes, parse_count};
 use clap::{Args, Subcommand, ValueHint};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -126,11 +127,19 @@ pub(crate) struct KeyArguments {
     #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
     pub(crate) store: PathBuf,
 
-    /// Keys to look up; of a key with several fields, the fields with tabs between them
+    /// Keys to look up; of a key with several fields, the fields as they are, with tabs between them
     #[arg(value_name = "KEY", required_unless_present = "keys_from")]
-    pub(crate) keys: Vec<String>,
+    pub(crate) keys: Vec<OsString>,
 
-    /// Also look up every line of this file, - for standard input; in bulk, with bounded memory, however long it is
+    /// Keys are written as `top --json` prints them: of several fields, a tab in a field is \\t and a backslash \\\\
+    #[arg(long)]
+    pub(crate) escaped: bool,
+
+    /// A NUL byte ends a key of --keys-from instead of a newline
+    #[arg(short = 'z', long)]
+    pub(crate) null: bool,
+
+    /// Also look up every line of this file, - for standard input, compressed or not; in bulk, with bounded memory, however long it is
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) keys_from: Option<PathBuf>,
 

@@ -2,17 +2,19 @@
 
 use clap::{Args, ValueEnum, ValueHint};
 use overbank_ingest::{Delimiter, Format};
+use std::path::PathBuf;
 
 /// Which rows, and what is their key.
 #[derive(Args, Debug)]
 pub(crate) struct InputArguments {
-    /// Files, quoted globs, or - for standard input; plain, gzip or zstd
+    /// Files, quoted globs, or - for standard input; plain, gzip, zstd, xz, bzip2 or lz4
     #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
-    pub(crate) files: Vec<String>,
+    pub(crate) files: Vec<PathBuf>,
 
-    /// The key: a field number, a CSV or Parquet column, a JSON path; several make one key [default: the whole line]
-    #[arg(short, long, value_name = "FIELD", value_delimiter = ',')]
-    pub(crate) key: Vec<String>,
+    /// The key: a field number, a CSV or Parquet column, a JSON path; several make one key, and one with a comma in it is put in
+    /// double quotes [default: the whole line]
+    #[arg(short, long, value_name = "FIELD", value_parser = parse_fields)]
+    key: Vec<Fields>,
 
     /// How rows and fields are written
     #[arg(short, long, value_enum, default_value_t)]
@@ -22,13 +24,106 @@ pub(crate) struct InputArguments {
     #[arg(short, long, value_name = "BYTE", value_parser = parse_delimiter)]
     pub(crate) delimiter: Option<u8>,
 
-    /// CSV input has no header row; name its columns by number
+    /// CSV input, and .tsv, has no header row; name its columns by number
     #[arg(long)]
     pub(crate) no_header: bool,
 
-    /// Stop at the first malformed row instead of counting and skipping it
+    /// A NUL byte ends a row instead of a newline; for lines and fields, not CSV or JSON
+    #[arg(short = 'z', long)]
+    pub(crate) null: bool,
+
+    /// What becomes of rows that lack a key field, or have null, an array or an object there [default: keep them in their place
+    /// for dedup; drop them elsewhere]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) missing: Option<MissingName>,
+
+    /// Stop at the first malformed row instead of counting it and leaving it out
     #[arg(long)]
     pub(crate) strict: bool,
+
+    /// Write the rows that are left out, malformed or without a key, to this file as they came; it is replaced, or gone on with
+    /// under --resume and --append
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) rejects: Option<PathBuf>,
+
+    /// What to do when an input turns out damaged, cut short or of an unknown kind, once its rows up to there are read: stop, or
+    /// go on with the next one; the exit code is 2 either way
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    pub(crate) on_error: OnError,
+}
+
+impl InputArguments {
+    /// The fields that make the key.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.key.iter().flat_map(|fields| fields.0.iter().cloned()).collect()
+    }
+}
+
+/// What becomes of rows without a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MissingName {
+    /// They pass through in their place
+    Keep,
+    /// They are left out, and counted
+    Drop,
+    /// The first one is an error
+    Error,
+}
+
+/// What happens after an input that cannot be read further.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnError {
+    /// The command ends
+    #[default]
+    Stop,
+    /// The next input is read
+    Next,
+}
+
+impl OnError {
+    pub(crate) fn is_next(self) -> bool {
+        self == Self::Next
+    }
+}
+
+/// The fields of one option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fields(Vec<String>);
+
+/// Fields with commas between them, as a row of CSV has them.
+fn parse_fields(text: &str) -> Result<Fields, String> {
+    let mut fields = Vec::new();
+    let mut rest = text;
+    loop {
+        let mut field = String::new();
+        rest = match rest.strip_prefix('"') {
+            None => {
+                let (plain, behind) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+                field.push_str(plain);
+                behind
+            }
+            Some(mut quoted) => loop {
+                let (part, behind) = quoted.split_once('"').ok_or("a quote is never closed")?;
+                field.push_str(part);
+                match behind.strip_prefix('"') {
+                    Some(more) => {
+                        field.push('"');
+                        quoted = more;
+                    }
+                    None => break behind,
+                }
+            },
+        };
+        if field.is_empty() {
+            return Err("a field's name is empty".to_owned());
+        }
+        fields.push(field);
+        match rest.strip_prefix(',') {
+            Some(behind) => rest = behind,
+            None if rest.is_empty() => return Ok(Fields(fields)),
+            None => return Err("only a comma may follow a quoted name".to_owned()),
+        }
+    }
 }
 
 /// How much of the machine, and which hash.
@@ -59,12 +154,13 @@ pub(crate) struct MachineArguments {
 /// The formats by the names a user types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatName {
-    /// By the file's extension; lines for standard input
+    /// By the file's extension: .csv and .tsv have a header, .jsonl, .ndjson and .json are JSON lines; else lines, or fields
+    /// between blanks where all keys are numbers
     #[default]
     Auto,
     /// The whole line is the key
     Lines,
-    /// Fields with one byte between them, tab by default
+    /// Fields with one byte between them, tab by default, without quotes or header
     Delimited,
     /// Fields with runs of blanks between them
     Whitespace,
@@ -138,6 +234,18 @@ pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_with_commas_are_quoted() {
+        let fields = |text| parse_fields(text).map(|fields| fields.0);
+        assert_eq!(fields("a,b c"), Ok(vec!["a".into(), "b c".into()]));
+        assert_eq!(fields(r#""a,b",c"#), Ok(vec!["a,b".into(), "c".into()]));
+        assert_eq!(fields(r#""a ""b""""#), Ok(vec![r#"a "b""#.into()]));
+        assert_eq!(fields(r#"a"b"#), Ok(vec![r#"a"b"#.into()]));
+        for bad in ["", ",", "a,", "a,,b", r#""a"#, r#""a"b"#, r#""""#] {
+            assert!(fields(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn delimiters_are_one_byte() {

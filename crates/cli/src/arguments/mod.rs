@@ -9,7 +9,7 @@ pub(crate) use filter::{
     BuildArguments, DedupArguments, FilterArguments, FilterCommand, FilterInfoArguments, FilterPlanArguments,
     KeyArguments, MergeArguments, PANES, SeenArguments, WindowLength,
 };
-pub(crate) use input::{InputArguments, MachineArguments};
+pub(crate) use input::{InputArguments, MachineArguments, MissingName};
 use std::path::PathBuf;
 pub(crate) use stream::StreamArguments;
 

@@ -34,5 +34,7 @@ pub(crate) fn run(arguments: &CountArguments) -> CommandResult {
     } else {
         picture::count_page(&pass.title(), &report, &counts, &pass.skipped, &pass.cost).print()?;
     }
+    drop(profile);
+    pass.finish()?;
     Ok(Outcome::Found)
 }

@@ -16,10 +16,10 @@ const COLUMNS: usize = 80;
 
 pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
     let mut snapshot = Snapshot::open(&arguments.store)?;
-    let hasher = snapshot.store.hasher();
     let mut printer = Printer::start(arguments.json, snapshot.profile.weight())?;
     let mut absent = false;
-    keys::each_batch(arguments, hasher, |batch| {
+    let keys = keys::Keys::of(arguments, &snapshot.store)?;
+    keys.each_batch(|batch| {
         let bounds = snapshot.ask(|profile| profile.estimates(batch.hashes()))?;
         for (key, bounds) in batch.keys().zip(&bounds) {
             printer.print(key, bounds)?;

@@ -1,31 +1,49 @@
-//! A stream's input as the profile takes it: reader options from the command line, and the parser as a stage that keeps the
-//! first malformed rows.
+//! A stream's input: reader options from the command line, and the parser as a stage that keeps account of every row.
 
-use crate::arguments::InputArguments;
+use super::losses::{Losses, Tally};
+use super::rejects::{Rejects, Start};
+use crate::arguments::{InputArguments, MissingName};
 use crate::failure::Failure;
-use crate::picture::Skipped;
-use overbank::KeyHash;
 use overbank::profile::{KeyedRows, Parse, Plan, Rows};
-use overbank_ingest::{Batch, Chunk, Options, Parser};
+use overbank::{KeyHash, KeyHasher};
+use overbank_ingest::{Batch, Chunk, Missing, Options, Parser, Position, Reader};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many malformed rows are shown.
-const SKIPPED_SHOWN: usize = 5;
+/// How many malformed rows, and how many without a key, are shown.
+pub(super) const ROWS_SHOWN: usize = 5;
 
-/// What the reader is asked for; nothing is read yet.
+/// What the reader is asked for; nothing is read yet. Rows without a key are kept by default if `keeps_rows`.
 pub(super) fn reader_options(
     arguments: &InputArguments,
     weight: Option<&String>,
     value: Option<&String>,
+    keeps_rows: bool,
 ) -> Result<Options, Failure> {
     let mut options = Options::new(&arguments.files);
-    options.format =
-        arguments.format.format(arguments.delimiter, !arguments.no_header).map_err(Failure::Usage)?;
-    options.keys.clone_from(&arguments.key);
+    options.header = !arguments.no_header;
+    options.format = arguments.format.format(arguments.delimiter, options.header).map_err(Failure::Usage)?;
+    options.keys = arguments.keys();
     (options.weight, options.value) = (weight.cloned(), value.cloned());
     options.strict = arguments.strict;
-    options.bad_rows_kept = SKIPPED_SHOWN;
+    options.missing = match arguments.missing {
+        Some(MissingName::Keep) if !keeps_rows => {
+            return Err(Failure::Usage(
+                "--missing keep is for rows that are passed on by dedup; choose drop or error".to_owned(),
+            ));
+        }
+        Some(MissingName::Keep) => Missing::Keep,
+        Some(MissingName::Drop) => Missing::Drop,
+        Some(MissingName::Error) => Missing::Error,
+        None if keeps_rows => Missing::Keep,
+        None => Missing::Drop,
+    };
+    options.nul_ends_lines = arguments.null;
+    options.pass_failed_inputs = arguments.on_error.is_next();
+    options.keep_rows = keeps_rows;
+    options.keep_rejects = arguments.rejects.is_some();
+    options.bad_rows_kept = ROWS_SHOWN;
     Ok(options)
 }
 
@@ -34,26 +52,62 @@ pub(super) fn fit_chunks(options: &mut Options, plan: &Plan, threads: usize) {
     options.chunk_bytes = plan.chunk_bytes(threads);
     options.chunk_lines = plan.chunk_rows(threads);
     options.record_bytes_max = plan.row_bytes_max(threads).max(options.chunk_bytes);
-    options.zstd_window_bytes_max = plan.window_bytes_max();
+    options.window_bytes_max = plan.window_bytes_max();
     options.parquet_bytes_max = plan.parquet_bytes_max();
 }
 
-/// The parser as a stage of the profile; it also keeps the first malformed rows.
+/// The parser as a stage of a pass; it keeps account of the rows, and writes those that are left out to the file for them.
 pub(super) struct Input {
     parser: Parser,
-    skipped: Mutex<Vec<(u64, Skipped)>>,
+    keys: Vec<String>,
+    tally: Mutex<Tally>,
+    rejects: Option<Arc<Rejects>>,
 }
 
 impl Input {
-    pub(super) fn new(parser: Parser) -> Self {
-        Self { parser, skipped: Mutex::default() }
+    /// The stage for the chunks of `reader`, which `resumed` a run or starts anew.
+    pub(super) fn new(
+        arguments: &InputArguments,
+        options: &Options,
+        hasher: KeyHasher,
+        reader: &Reader,
+        (resumed, appends): (bool, bool),
+    ) -> Result<Self, Failure> {
+        let position = reader.position();
+        let start = match (resumed, appends) {
+            (true, _) => Start::At(position.rejected_bytes()),
+            (false, true) => Start::Append,
+            (false, false) => Start::Anew,
+        };
+        let line_end = if options.nul_ends_lines { 0 } else { b'\n' };
+        let open = |path: &Path| {
+            not_an_input(path, reader)?;
+            Rejects::open(path, start, position.chunks(), line_end).map(Arc::new)
+        };
+        Ok(Self {
+            parser: Parser::new(options, hasher),
+            keys: options.keys.clone(),
+            tally: Mutex::default(),
+            rejects: arguments.rejects.as_deref().map(open).transpose()?,
+        })
     }
 
-    /// The first malformed rows of the stream, in its order.
-    pub(super) fn skipped_rows(&self) -> Vec<Skipped> {
-        let mut rows = self.skipped.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        rows.sort_by_key(|(sequence, row)| (*sequence, row.line));
-        rows.into_iter().map(|(_, row)| row).take(SKIPPED_SHOWN).collect()
+    /// What was left out so far, and why.
+    pub(super) fn losses(&self) -> Losses {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).losses()
+    }
+
+    /// Refuses a whole input of which no row had a key: a field's name was mistyped, or the format is another. `rows_before` is
+    /// how many rows an earlier run had used.
+    pub(super) fn check(&self, rows_before: u64) -> Result<(), Failure> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).check(&self.keys, rows_before)
+    }
+
+    /// The position to commit once all chunks before it were parsed: with the length of the file of rejects, which is then durable.
+    pub(super) fn mark(&self, position: &Position) -> Result<Position, Failure> {
+        let Some(rejects) = &self.rejects else { return Ok(position.clone()) };
+        rejects.sync()?;
+        Ok(position.clone().with_rejected_bytes(rejects.bytes()))
     }
 }
 
@@ -63,73 +117,103 @@ impl Parse for Input {
     type Error = Failure;
 
     fn parse(&self, chunk: Chunk, rows: &mut ParsedRows) -> Result<(), Failure> {
-        self.parser.parse(chunk, &mut rows.0)?;
-        if !rows.0.bad_rows().is_empty() {
-            let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
-            let sequence = rows.0.chunk().sequence();
-            skipped.extend(rows.0.bad_rows().iter().map(|row| {
-                (sequence, Skipped { input: shown_input(&row.input), line: row.line, why: row.why.clone() })
-            }));
-            if skipped.len() > 64 * SKIPPED_SHOWN {
-                skipped.sort_by_key(|(sequence, row)| (*sequence, row.line));
-                skipped.truncate(SKIPPED_SHOWN);
-            }
+        let turn = self.rejects.as_ref().map(|rejects| rejects.turn(chunk.sequence())).transpose()?;
+        self.parser.parse(chunk, &mut rows.batch)?;
+        rows.rejected = None;
+        if let (Some(turn), Some(rejects)) = (turn, &self.rejects) {
+            rows.rejected = Some((Arc::clone(rejects), turn.write(rows.batch.rejects())?));
         }
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(&rows.batch);
         Ok(())
     }
 }
 
 /// A batch as the rows of a profile.
 #[derive(Default)]
-pub(super) struct ParsedRows(Batch);
+pub(super) struct ParsedRows {
+    batch: Batch,
+    /// The file of rejects, and its length behind these rows.
+    rejected: Option<(Arc<Rejects>, u64)>,
+}
 
 impl ParsedRows {
     /// The chunk that the rows came from.
     pub(super) fn chunk(&self) -> &Chunk {
-        self.0.chunk()
+        self.batch.chunk()
     }
 
-    /// How many rows there are, those that were skipped included.
+    /// How many rows there are, those without a key and malformed ones included.
     pub(super) fn total(&self) -> u64 {
-        self.0.rows() as u64 + self.0.skipped()
+        self.batch.rows() as u64 + self.batch.malformed() + self.batch.missing()
     }
 
     /// The place of a row among them.
     pub(super) fn ordinal(&self, row: usize) -> u64 {
-        self.0.ordinal(row)
+        self.batch.ordinal(row)
     }
 
     /// A row as it stands in the input.
     #[inline]
     pub(super) fn row(&self, row: usize) -> &[u8] {
-        self.0.row(row)
+        self.batch.row(row)
+    }
+
+    /// The rows without a key that are kept, in order: each with how many of the rows with one come before it, and its place among all.
+    pub(super) fn keyless(&self) -> impl ExactSizeIterator<Item = (usize, u64, &[u8])> {
+        self.batch.keyless()
+    }
+
+    /// How many rows are malformed, and how many have no key, kept or not.
+    pub(super) fn lost(&self) -> (u64, u64) {
+        (self.batch.malformed(), self.batch.missing())
+    }
+
+    /// The position to commit behind these rows: with the length of the file of rejects, which is then durable.
+    pub(super) fn position(&self) -> Result<Position, Failure> {
+        let position = self.chunk().position().clone();
+        let Some((rejects, bytes)) = &self.rejected else { return Ok(position) };
+        rejects.sync()?;
+        Ok(position.with_rejected_bytes(*bytes))
     }
 }
 
 impl Rows for ParsedRows {
     fn hashes(&self) -> &[KeyHash] {
-        self.0.hashes()
+        self.batch.hashes()
     }
 }
 
 impl KeyedRows for ParsedRows {
     fn key(&self, row: usize) -> &[u8] {
-        self.0.key(row)
+        self.batch.key(row)
     }
     fn key_bytes(&self, row: usize) -> usize {
-        self.0.key_len(row)
+        self.batch.key_len(row)
     }
     fn weights(&self) -> Option<&[u64]> {
-        self.0.weights()
+        self.batch.weights()
     }
     fn values(&self) -> Option<&[f64]> {
-        self.0.values()
+        self.batch.values()
     }
     fn skipped(&self) -> u64 {
-        self.0.skipped()
+        self.batch.skipped()
     }
     fn bytes(&self) -> u64 {
-        self.0.bytes()
+        self.batch.bytes()
+    }
+}
+
+/// Refuses to write rejects over what is being read.
+fn not_an_input(path: &Path, reader: &Reader) -> Result<(), Failure> {
+    let identity = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino(), file.is_file()));
+    let Some(own @ (.., true)) = identity(path) else { return Ok(()) };
+    match reader.inputs().find(|input| identity(input) == Some(own)) {
+        None => Ok(()),
+        Some(_) => Err(Failure::Usage(format!(
+            "--rejects {} is an input, which it would overwrite; give another file",
+            path.display()
+        ))),
     }
 }
 

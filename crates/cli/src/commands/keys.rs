@@ -1,14 +1,20 @@
 //! The keys that a store is asked for, on the command line or a line each in a file.
 //!
+//! Of a key with several fields, the fields are written as they are, with tabs between them; the store knows how many there are. Only a
+//! field with a tab in it needs `--escaped`, which takes keys as `top --json` prints them.
+//!
 //! They are asked in batches, each answered before the next is read: a file of keys of any length takes the memory of one batch.
 
 use crate::arguments::KeyArguments;
 use crate::failure::Failure;
+use crate::key_fields::KeyFields;
 use crate::units;
+use overbank::store::Store;
 use overbank::{KeyHash, KeyHasher};
+use overbank_ingest::{Error, Format, Options, Parser, Reader, join_key};
 use serde_json::Value;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
 
 /// Keys asked together: on a sketch of a gigabyte every few pages are wanted then, and reads join.
 const BATCH_KEYS: usize = 64 << 10;
@@ -16,22 +22,74 @@ const BATCH_KEYS: usize = 64 << 10;
 const BATCH_BYTES: usize = 8 << 20;
 /// A longer line is no key but a file without line ends.
 const KEY_BYTES_MAX: usize = 16 << 20;
-/// Calls `answer` for batches of all keys, in order.
-pub(super) fn each_batch(
-    arguments: &KeyArguments,
+
+/// The keys that are asked for, of a store.
+pub(super) struct Keys<'a> {
+    arguments: &'a KeyArguments,
     hasher: KeyHasher,
-    mut answer: impl FnMut(&Batch) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut batch = Batch::default();
-    each_key(arguments, |key| {
-        batch.push(key, hasher);
-        if batch.is_full() {
-            answer(&batch)?;
-            batch.clear();
+    /// How many fields make a key, where the store knows.
+    fields: Option<usize>,
+}
+
+impl<'a> Keys<'a> {
+    pub(super) fn of(arguments: &'a KeyArguments, store: &Store) -> Result<Self, Failure> {
+        let fields = KeyFields::of(store)?.map(|fields| fields.len());
+        Ok(Self { arguments, hasher: store.hasher(), fields })
+    }
+
+    /// Calls `answer` for batches of all keys, in order.
+    pub(super) fn each_batch(
+        &self,
+        mut answer: impl FnMut(&Batch) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut batch = Batch::default();
+        self.each_key(|key| {
+            batch.push(key, self.hasher);
+            if batch.is_full() {
+                answer(&batch)?;
+                batch.clear();
+            }
+            Ok(())
+        })?;
+        answer(&batch)
+    }
+
+    /// Calls `visit` for the keys of the command line, then for those of the file.
+    fn each_key(&self, mut visit: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+        let arguments = self.arguments;
+        let mut visit = |written: &[u8]| match self.fields {
+            Some(fields @ 2..) if !arguments.escaped => visit(&joined(written, fields)),
+            _ => visit(written),
+        };
+        for key in &arguments.keys {
+            visit(key.as_bytes())?;
+        }
+        let Some(path) = &arguments.keys_from else { return Ok(()) };
+        let mut options = Options::new([path]);
+        (options.format, options.nul_ends_lines) = (Format::Lines, arguments.null);
+        options.record_bytes_max = KEY_BYTES_MAX;
+        let told = |error: Error| match error {
+            Error::RowTooLong { line, .. } => Failure::Usage(format!(
+                "line {line} of {} is longer than {}; write one key a line",
+                path.display(),
+                units::bytes(KEY_BYTES_MAX as u64)
+            )),
+            Error::Open { source, .. } | Error::Read { source, .. } => Failure::Usage(format!(
+                "cannot read keys from {}: {source}; name a readable file, or - for standard input",
+                path.display()
+            )),
+            error => error.into(),
+        };
+        let mut reader = Reader::open(options.clone()).map_err(told)?;
+        // Keys are hashed once they are known: these hashes are not looked at.
+        let parser = Parser::new(&options, KeyHasher::new(overbank::HashKind::Xxh3, overbank::Seed(0)));
+        let mut lines = overbank_ingest::Batch::new();
+        while let Some(chunk) = reader.next_chunk().map_err(told)? {
+            parser.parse(chunk, &mut lines).map_err(told)?;
+            lines.keys().try_for_each(&mut visit)?;
         }
         Ok(())
-    })?;
-    answer(&batch)
+    }
 }
 
 /// An object of `facts` about a key.
@@ -81,44 +139,8 @@ impl Batch {
     }
 }
 
-/// Calls `visit` for the keys of the command line, then for those of the file.
-fn each_key(
-    arguments: &KeyArguments,
-    mut visit: impl FnMut(&[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    for key in &arguments.keys {
-        visit(key.as_bytes())?;
-    }
-    let Some(path) = &arguments.keys_from else { return Ok(()) };
-    let unreadable = |error: io::Error| {
-        Failure::Usage(format!(
-            "cannot read keys from {}: {error}; name a readable file, or - for standard input",
-            path.display()
-        ))
-    };
-    let mut lines: Box<dyn BufRead> = if path == Path::new("-") {
-        Box::new(io::stdin().lock())
-    } else {
-        Box::new(BufReader::new(std::fs::File::open(path).map_err(unreadable)?))
-    };
-    let mut line = Vec::new();
-    for number in 1u64.. {
-        line.clear();
-        // One byte more than a key and its line end may have.
-        let taken = lines.by_ref().take(KEY_BYTES_MAX as u64 + 3).read_until(b'\n', &mut line);
-        if taken.map_err(unreadable)? == 0 {
-            break;
-        }
-        let key = line.strip_suffix(b"\n").unwrap_or(&line);
-        let key = key.strip_suffix(b"\r").unwrap_or(key);
-        if key.len() > KEY_BYTES_MAX {
-            return Err(Failure::Usage(format!(
-                "line {number} of {} is longer than {}; write one key a line",
-                path.display(),
-                units::bytes(KEY_BYTES_MAX as u64)
-            )));
-        }
-        visit(key)?;
-    }
-    Ok(())
+/// The key of the fields in `written`, which have tabs between them. One that has not so many fields is left as it is: it never came.
+fn joined(written: &[u8], fields: usize) -> Cow<'_, [u8]> {
+    let parts: Vec<&[u8]> = written.split(|&byte| byte == b'\t').collect();
+    if parts.len() == fields { Cow::Owned(join_key(&parts)) } else { Cow::Borrowed(written) }
 }

@@ -23,6 +23,8 @@ pub(crate) fn run(arguments: &ProfileArguments) -> CommandResult {
     } else {
         picture::page(&pass.title(), &report, &counts, &pass.skipped, &pass.cost).print()?;
     }
+    drop(profile);
+    pass.finish()?;
     Ok(Outcome::Found)
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
     let mut absent = false;
     let fields = KeyFields::of(&store)?;
     let mut has_warned = false;
-    keys::each_batch(asked, store.hasher(), |batch| {
+    keys::Keys::of(asked, &store)?.each_batch(|batch| {
         if let Some(fields) = fields.as_ref().filter(|_| !has_warned)
             && let Some(key) = batch.keys().find(|key| fields.has_other_number(key))
         {

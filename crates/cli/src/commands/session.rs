@@ -58,7 +58,7 @@ impl Session {
         };
         // A run that is gone on with has its reader compare all that it was asked for.
         if let Some(directory) = arguments.store.as_ref().filter(|_| resume_at.is_none()) {
-            KeyFields::new(&arguments.input.key).adopt(&store, directory)?;
+            KeyFields::new(&arguments.input.keys()).adopt(&store, directory)?;
         }
         let profile = profile.attach(&store)?;
         Ok(Self { store, profile, resume_at, kept: arguments.store.is_some() })

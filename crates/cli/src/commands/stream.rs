@@ -4,6 +4,7 @@
 //! interrupted goes on with `--resume` and ends with the answer of an uninterrupted one.
 
 use super::input::{self, Input};
+use super::losses::{self, Budget};
 use super::session::Session;
 use crate::announce;
 use crate::arguments::{MachineArguments, StreamArguments};
@@ -15,7 +16,7 @@ use crate::run_state::RunState;
 use crate::{process, units};
 use overbank::frequency::FrequencyOptions;
 use overbank::profile::{Plan, Profile};
-use overbank_ingest::{Parser, Reader};
+use overbank_ingest::Reader;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -56,11 +57,17 @@ pub(super) struct Pass {
     pub(super) inputs: Vec<String>,
     pub(super) skipped: Vec<Skipped>,
     pub(super) cost: Cost,
+    failures: Vec<Failure>,
 }
 
 impl Pass {
     pub(super) fn profile(&self) -> MutexGuard<'_, Profile> {
         self.session.profile()
+    }
+
+    /// Once the answer is printed: fails if an input was not read to its end.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        losses::report_failures(self.failures.into_iter(), self.inputs.len())
     }
 
     /// What was read, in a word.
@@ -85,21 +92,26 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     process::check_memory(arguments.machine.memory)?;
-    let plan = plan(arguments.machine.memory, job.flash.is_some())?;
-    let threads = working_threads(&arguments.machine, &plan);
-    let mut options = input::reader_options(&arguments.input, arguments.weight.as_ref(), job.value)?;
+    let shares = plan(arguments.machine.memory, job.flash.is_some())?;
+    let threads = working_threads(&arguments.machine, &shares);
+    let mut options = input::reader_options(&arguments.input, arguments.weight.as_ref(), job.value, false)?;
     announce::at("opening");
-    let session = Session::open(job, plan, threads)?;
+    let session = Session::open(job, shares, threads)?;
     announce::at("opened");
     input::fit_chunks(&mut options, session.profile().plan(), threads);
     options.pause = Some(PAUSE);
     options.waiter = Arc::new(interrupt.waiter()?);
-    let mut reader = match &session.resume_at {
-        Some(position) => Reader::resume(options.clone(), position)?,
-        None => Reader::open(options.clone())?,
+    let has_flash = job.flash.is_some();
+    let plan_for = |memory_bytes| plan(memory_bytes, has_flash).ok();
+    let budget = Budget { memory_bytes: arguments.machine.memory, threads, plan: plan_for };
+    let reader = match &session.resume_at {
+        Some(position) => Reader::resume(options.clone(), position),
+        None => Reader::open(options.clone()),
     };
+    let mut reader = reader.map_err(|error| budget.explain(error))?;
     let before = session.profile().report(0, &[])?;
-    let input = Input::new(Parser::new(&options, session.store.hasher()));
+    let goes_on = (session.resume_at.is_some(), arguments.append);
+    let input = Input::new(&arguments.input, &options, session.store.hasher(), &reader, goes_on)?;
     let progress = Progress::start(reader.total_bytes(), arguments.machine.quiet);
 
     loop {
@@ -113,7 +125,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
             }
             let chunk = match reader.next_chunk() {
                 Err(overbank_ingest::Error::Interrupted { .. }) => return Ok(None),
-                chunk => chunk?,
+                chunk => chunk.map_err(|error| budget.explain(error))?,
             };
             announce::at("chunk");
             moved |= chunk.as_ref().is_some_and(|chunk| !chunk.is_empty());
@@ -123,9 +135,12 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
         });
         drop(profile);
         // After an error the position of the last counted chunk is not known: the last commit stands.
-        reading?;
+        reading.inspect_err(|_| input.losses().report())?;
+        if ended {
+            input.check(before.rows).inspect_err(|_| input.losses().report())?;
+        }
         if session.kept {
-            let state = RunState { complete: ended, position: reader.position().clone() };
+            let state = RunState { complete: ended, position: input.mark(reader.position())? };
             announce::at("committing");
             session.store.commit(&state.to_bytes())?;
             announce::at("committed");
@@ -134,15 +149,22 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
             break;
         }
         if interrupt.is_raised() {
+            input.losses().report();
             return Err(stopped(&session));
         }
     }
     drop(progress);
+    let losses = input.losses();
+    losses.report();
+    let failures: Vec<Failure> =
+        reader.take_failures().into_iter().map(|error| budget.explain(error)).collect();
 
     let after = session.profile().report(0, &[])?;
     let cost = Cost {
         seconds: started.elapsed().as_secs_f64(),
         rows: after.rows - before.rows,
+        malformed: losses.malformed,
+        missing: losses.missing,
         bytes: after.bytes - before.bytes,
         peak_memory_bytes: process::peak_memory_bytes(),
         memory_bytes: arguments.machine.memory,
@@ -151,7 +173,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
         threads,
     };
     let inputs = reader.inputs().map(input::shown_input).collect();
-    Ok(Pass { session, inputs, skipped: input.skipped_rows(), cost })
+    Ok(Pass { session, inputs, skipped: losses.first, cost, failures })
 }
 
 /// How many threads work: those that were asked for, or one a core, as far as the plan has room for them.

@@ -15,7 +15,9 @@ pub(crate) struct RowCounts {
     /// Rows whose key was new.
     pub(crate) new: u64,
     /// Malformed rows.
-    pub(crate) skipped: u64,
+    pub(crate) malformed: u64,
+    /// Rows without a key, passed on or left out.
+    pub(crate) missing: u64,
     pub(crate) bytes: u64,
 }
 
@@ -82,8 +84,11 @@ fn dedup_page(cost: &DedupCost, facts: &FilterFacts) -> Page {
         page.fact("new keys", &units::count(counts.new), "");
         page.fact("taken for seen", &units::small(cost.wrong(report)), "new keys, expected at most");
     }
-    if counts.skipped > 0 {
-        page.fact("left out", &units::count(counts.skipped), "malformed rows");
+    if counts.missing > 0 {
+        page.fact("without a key", &units::count(counts.missing), "rows beside these");
+    }
+    if counts.malformed > 0 {
+        page.fact("malformed", &units::count(counts.malformed), "rows beside these, left out");
     }
     page.fact("time", &units::seconds(cost.seconds), "");
     let budget = format!("budget {}", units::bytes(cost.memory_bytes));
@@ -101,7 +106,8 @@ fn dedup_json(cost: &DedupCost, facts: &FilterFacts) -> Value {
         "dropped": counts.rows - counts.kept,
         "new": counts.new,
         "removed": cost.removed,
-        "skipped": counts.skipped,
+        "malformed": counts.malformed,
+        "missing": counts.missing,
         "bytes": counts.bytes,
         "wrong_expected": cost.wrong(&facts.report),
         "seconds": cost.seconds,

@@ -20,6 +20,10 @@ pub(crate) struct Cost {
     pub(crate) seconds: f64,
     /// Rows read in this run, which is less than the report's where a run was resumed.
     pub(crate) rows: u64,
+    /// Malformed rows of this run.
+    pub(crate) malformed: u64,
+    /// Rows of this run without a key.
+    pub(crate) missing: u64,
     /// Decompressed bytes read in this run.
     pub(crate) bytes: u64,
     /// The most memory that the process held at once, in bytes; 0 where the system does not tell.
@@ -34,9 +38,10 @@ pub(crate) struct Cost {
     pub(crate) threads: usize,
 }
 
-/// A row that was skipped.
+/// A row that yields no key.
 #[derive(Clone, Debug)]
 pub(crate) struct Skipped {
+    pub(crate) fault: overbank_ingest::Fault,
     pub(crate) input: String,
     pub(crate) line: u64,
     pub(crate) why: String,
@@ -74,7 +79,7 @@ fn stream_lines(page: &mut Page, report: &Report, skipped: &[Skipped]) {
         &bounds(units::percent(least), units::percent(most), "95 %"),
     );
     if report.skipped > 0 {
-        page.fact("rows skipped", &units::count(report.skipped), "malformed; --strict makes them an error");
+        page.fact("rows skipped", &units::count(report.skipped), "malformed, or without a key");
     }
     for row in skipped {
         page.line(&format!("    {}:{}: {}", row.input, row.line, row.why));
@@ -221,6 +226,8 @@ pub(crate) fn stream_json(
         "weight": report.weight,
         "bytes": report.bytes,
         "skipped": report.skipped,
+        "malformed": cost.malformed,
+        "missing": cost.missing,
         "skipped_first": skipped.iter().map(|row| json!({"input": row.input, "line": row.line, "why": row.why})).collect::<Vec<_>>(),
         "distinct": distinct_json(&report.distinct),
         "repeat_share": {"estimate": report.repeat_share(), "lower": least, "upper": most},

@@ -8,6 +8,8 @@ mod counts;
 mod dedup;
 mod failures;
 mod filters;
+mod hostile;
+mod inputs;
 mod kept_keys;
 mod limits;
 mod live;

@@ -308,10 +308,7 @@ pub(crate) fn parse(keeps_rows: bool, rows: &mut Rows) -> Result<()> {
         }
         match null {
             None => rows.end(row)?,
-            Some(slot) => {
-                let name = rows.name(slot).to_owned();
-                rows.bad(start, || format!("field {name} is null"))?;
-            }
+            Some(slot) => rows.missing(slot, row, |_| true, "null")?,
         }
     }
     Ok(())

@@ -74,18 +74,19 @@ fn split(text: &[u8]) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
 }
 
 pub(crate) fn lines(text: &[u8]) -> Outcome {
-    lines_up_to(text, usize::MAX)
+    lines_up_to(text, usize::MAX).0
 }
 
-pub(crate) fn lines_up_to(text: &[u8], limit: usize) -> Outcome {
+/// The lines before the first that is longer than `limit`, and that one's number and length.
+pub(crate) fn lines_up_to(text: &[u8], limit: usize) -> (Outcome, Option<(u64, u64)>) {
     let mut out = Outcome::default();
     for (line, whole, bare) in split(text) {
-        match whole.len() <= limit {
-            true => out.rows.push(Row { key: bare.to_vec(), weight: None, value: None }),
-            false => out.bad_lines.push(line),
+        if whole.len() > limit {
+            return (out, Some((line, whole.len() as u64)));
         }
+        out.rows.push(Row { key: bare.to_vec(), weight: None, value: None });
     }
-    out
+    (out, None)
 }
 
 pub(crate) fn delimited(
@@ -168,6 +169,12 @@ pub(crate) enum Compression {
     Gzip,
     /// Of two frames.
     Zstd,
+    /// Of two streams.
+    Xz,
+    /// Of two streams.
+    Bzip2,
+    /// Of a frame of linked blocks with checksums, a skipped one, and one of independent blocks.
+    Lz4,
 }
 
 pub(crate) fn compress(text: &[u8], compression: Compression) -> Vec<u8> {
@@ -177,7 +184,39 @@ pub(crate) fn compress(text: &[u8], compression: Compression) -> Vec<u8> {
         Compression::Plain => text.to_vec(),
         Compression::Gzip => parts.iter().flat_map(|part| gzip(part)).collect(),
         Compression::Zstd => parts.iter().flat_map(|part| zstd::encode_all(*part, 1).unwrap()).collect(),
+        Compression::Xz => parts.iter().flat_map(|part| xz(part, 1 << 16)).collect(),
+        Compression::Bzip2 => parts.iter().flat_map(|part| bzip2(part)).collect(),
+        Compression::Lz4 => {
+            let skipped = [0x51, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, b'a', b'\n', b'b'];
+            [lz4(parts[0], true).as_slice(), &skipped, &lz4(parts[1], false)].concat()
+        }
     }
+}
+
+pub(crate) fn xz(text: &[u8], dictionary_bytes: u32) -> Vec<u8> {
+    let mut options = lzma_rust2::XzOptions::with_preset(1);
+    options.lzma_options.dict_size = dictionary_bytes;
+    let mut encoder = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+pub(crate) fn bzip2(text: &[u8]) -> Vec<u8> {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+pub(crate) fn lz4(text: &[u8], is_linked: bool) -> Vec<u8> {
+    use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
+    let mut info = FrameInfo::new().block_size(BlockSize::Max64KB).block_checksums(is_linked);
+    if is_linked {
+        info =
+            info.block_mode(BlockMode::Linked).content_checksum(true).content_size(Some(text.len() as u64));
+    }
+    let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
 }
 
 pub(crate) fn gzip(text: &[u8]) -> Vec<u8> {

@@ -157,9 +157,9 @@ impl Plan {
         self.memory_bytes / 4 - WINDOW_BYTES_MIN.saturating_sub(self.memory_bytes / 8)
     }
 
-    /// The longest row: a longer one is skipped and counted.
+    /// The longest row: a longer one is an error that names the memory which it takes.
     pub fn row_bytes_max(&self, threads: usize) -> usize {
-        (self.memory_bytes / 8 / (threads as u64 + 1)).clamp(64 << 10, 64 << 20) as usize
+        (self.memory_bytes / 8 / (threads as u64 + 1)).clamp(64 << 10, 1 << 30) as usize
     }
 
     /// What dictionaries and buffers of a Parquet file may take: 4 MiB are enough for the columns that most writers make.
@@ -168,9 +168,9 @@ impl Plan {
     }
 
     /// The largest window that a compressed input may ask for: 2 MiB is what zstd's usual level needs, 8 MiB what its levels up to 19
-    /// and xz's usual one do.
+    /// and xz's usual one do, 2 GiB the most that zstd knows.
     pub fn window_bytes_max(&self) -> usize {
-        (self.memory_bytes / 8).clamp(WINDOW_BYTES_MIN, 128 << 20) as usize
+        (self.memory_bytes / 8).clamp(WINDOW_BYTES_MIN, 2 << 30) as usize
     }
 }
 

@@ -6,6 +6,7 @@ use super::scratch::Scratch;
 use super::session::{Session, Wanted};
 use crate::announce;
 use crate::arguments::BuildArguments;
+use crate::commands::losses;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::page::{Page, print_json};
@@ -18,11 +19,13 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     let machine = &arguments.machine;
-    let pass = Pass::new(&arguments.input, machine, Printed::Nothing, &interrupt)?;
+    let mut pass = Pass::new(&arguments.input, machine, Printed::Nothing, &interrupt)?;
+    pass.appends = arguments.append;
+    let key = arguments.input.keys();
     let wanted = Wanted {
         store: Some(&arguments.store),
         filter: &arguments.filter,
-        key: &arguments.input.key,
+        key: &key,
         machine,
         window: None,
         resume: arguments.resume,
@@ -35,8 +38,8 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     announce::at("opened");
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
     let mut keys = Keys::new(&session, Act::Insert, machine.memory, commit_every, pass.clock());
+    pass.keys_before = session.resume_at().map_or(0, |_| session.filter().report().fingerprints);
     let passed = pass.run(session.store.hasher(), session.resume_at(), &interrupt, &mut keys)?;
-    super::warn_of_skipped(keys.counts.skipped, &passed.skipped, machine.quiet);
     if !passed.complete {
         return Err(super::interrupted(keys.counts.rows, true, false));
     }
@@ -44,7 +47,8 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     if arguments.json {
         print_json(&json!({
             "rows": keys.counts.rows,
-            "skipped": keys.counts.skipped,
+            "malformed": passed.losses.malformed,
+            "missing": passed.losses.missing,
             "seconds": passed.seconds,
             "filter": picture::filter_json(&facts),
         }))?;
@@ -56,5 +60,6 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
         picture::filter_lines(&mut page, &facts);
         page.print()?;
     }
+    losses::report_failures(passed.failures.into_iter(), passed.inputs)?;
     Ok(Outcome::Found)
 }

@@ -11,6 +11,7 @@ use super::session::{Session, Wanted};
 use super::sink::Place;
 use crate::announce;
 use crate::arguments::DedupArguments;
+use crate::commands::losses;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::picture::{self, DedupCost};
@@ -27,7 +28,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         (_, true) => Printed::Numbers,
         _ => Printed::Rows,
     };
-    let pass = Pass::new(&arguments.input, machine, printed, &interrupt)?;
+    let mut pass = Pass::new(&arguments.input, machine, printed, &interrupt)?;
     let parquet =
         pass.parquet_inputs()?.map(|inputs| ParquetWanted { inputs, bytes_max: pass.parquet_bytes_max() });
     let is_parquet = parquet.is_some();
@@ -43,10 +44,12 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     if arguments.store.is_none() {
         interrupt.keeps_nothing();
     }
+    pass.appends = arguments.append;
+    let key = arguments.input.keys();
     let wanted = Wanted {
         store: arguments.store.as_deref(),
         filter: &arguments.filter,
-        key: &arguments.input.key,
+        key: &key,
         machine,
         window: arguments.window.map(Into::into),
         resume: arguments.resume,
@@ -58,6 +61,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     announce::at("opened");
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
     let (hasher, resume_at) = (session.store.hasher(), session.resume_at());
+    pass.keys_before = resume_at.map_or(0, |_| session.filter().report().fingerprints);
     let (passed, counts, removed) = if arguments.remove {
         let mut keys = Keys::new(&session, Act::Remove, machine.memory, commit_every, pass.clock());
         let passed = pass.run(hasher, resume_at, &interrupt, &mut keys)?;
@@ -71,7 +75,8 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         let owed = commits.then(|| scratch.file()).transpose()?;
         let escape = Escape { call: interrupt.call()?, owed };
         let resumed = session.resumed.as_ref().map(|state| &state.output);
-        let output = Output::open(place, resumed, escape, parquet)?;
+        let line_end = if arguments.input.null { 0 } else { b'\n' };
+        let output = Output::open(place, resumed, escape, line_end, parquet)?;
         let pace = Pace { commit_every, clock: pass.clock() };
         let numbers = printed == Printed::Numbers;
         let keeps_new = !arguments.invert;
@@ -79,7 +84,6 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         let passed = pass.run(hasher, resume_at, &interrupt, &mut sieve)?;
         (passed, sieve.counts, None)
     };
-    super::warn_of_skipped(counts.skipped, &passed.skipped, machine.quiet);
     if !passed.complete {
         return Err(super::interrupted(counts.rows, session.kept, is_parquet));
     }
@@ -96,5 +100,6 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         let facts = picture::FilterFacts::of(&session.filter())?;
         picture::print_dedup(&cost, &facts, arguments.json);
     }
+    losses::report_failures(passed.failures.into_iter(), passed.inputs)?;
     Ok(Outcome::Found)
 }

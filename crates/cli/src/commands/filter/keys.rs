@@ -93,7 +93,9 @@ impl Take for Keys<'_> {
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
         let hashes = rows.hashes();
         self.counts.rows += hashes.len() as u64;
-        self.counts.skipped += rows.skipped();
+        let (malformed, missing) = rows.lost();
+        (self.counts.malformed, self.counts.missing) =
+            (self.counts.malformed + malformed, self.counts.missing + missing);
         self.counts.bytes += rows.bytes();
         match self.act {
             Act::Insert => {
@@ -109,7 +111,7 @@ impl Take for Keys<'_> {
         }
         self.has_news |= !hashes.is_empty();
         let is_due = self.has_news && self.clock.now().duration_since(self.committed_at) >= self.commit_every;
-        if is_due { self.commit(rows.chunk().position(), false) } else { Ok(()) }
+        if is_due { self.commit(&rows.position()?, false) } else { Ok(()) }
     }
 
     fn stop(&mut self) -> Result<(), Failure> {

@@ -20,9 +20,7 @@ mod window;
 
 use crate::arguments::FilterCommand;
 use crate::failure::{CommandResult, Failure};
-use crate::picture::Skipped;
 use crate::units;
-use std::io::Write as _;
 
 /// The name that a filter has in its store.
 pub(super) const NAME: &str = "filter";
@@ -53,21 +51,4 @@ fn interrupted(rows: u64, kept: bool, is_parquet: bool) -> Failure {
     } else {
         format!("interrupted after {rows} rows; nothing is kept without --store")
     })
-}
-
-/// Says on standard error that rows without a key were left out: they are in no output, so silence would lose them.
-fn warn_of_skipped(count: u64, first: &[Skipped], is_quiet: bool) {
-    if let [row, ..] = first
-        && !is_quiet
-    {
-        let (what, line) = (if count == 1 { "row was" } else { "rows were" }, units::count(row.line));
-        // Nobody is left to tell when standard error is closed too.
-        let _ = writeln!(
-            std::io::stderr(),
-            "overbank: {} malformed {what} left out, the first in line {line} of {}: {}",
-            units::count(count),
-            row.input,
-            row.why
-        );
-    }
 }

@@ -16,6 +16,8 @@ pub(super) struct Output {
     out: Form,
     /// Whether the last row had no line end.
     is_open: bool,
+    /// The byte that ends a row.
+    line_end: u8,
 }
 
 /// What is written.
@@ -30,6 +32,7 @@ impl Output {
         place: Place<'_>,
         resumed: Option<&Mark>,
         escape: Escape,
+        line_end: u8,
         wanted: Option<ParquetWanted>,
     ) -> Result<Self, Failure> {
         let mut sink = Sink::open(place, resumed, escape)?;
@@ -46,7 +49,7 @@ impl Output {
             None => Form::Text(text),
             Some(wanted) => Form::Parquet(Box::new(ParquetRows::new(text, wanted)?)),
         };
-        Ok(Self { out, is_open: resumed.is_some_and(|mark| mark.is_open) })
+        Ok(Self { out, is_open: resumed.is_some_and(|mark| mark.is_open), line_end })
     }
 
     /// Gets ready to print; as [`Sink::begin`].
@@ -71,16 +74,16 @@ impl Output {
             Form::Parquet(out) => return out.row(row),
         };
         if self.is_open {
-            write(out, b"\n")?;
+            write(out, &[self.line_end])?;
         }
-        self.is_open = row.last() != Some(&b'\n');
+        self.is_open = row.last() != Some(&self.line_end);
         write(out, row)
     }
 
     /// Writes a part of rows that were written to another run's output.
     pub(super) fn part(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Form::Text(out) = &mut self.out else { return Ok(()) };
-        self.is_open = bytes.last() != Some(&b'\n');
+        self.is_open = bytes.last() != Some(&self.line_end);
         write(out, bytes)
     }
 

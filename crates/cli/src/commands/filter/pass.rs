@@ -4,14 +4,14 @@ use super::session::fit_chunks;
 use crate::announce;
 use crate::arguments::InputArguments;
 use crate::commands::input::{self, Input, ParsedRows};
+use crate::commands::losses::{Budget, Losses};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::picture::Skipped;
 use crate::progress::Progress;
 use overbank::KeyHasher;
-use overbank::profile::Parse;
 use overbank::profile::pipeline::{self, Group, Stages};
-use overbank_ingest::{Options, Parser, Position, Reader, Waiter};
+use overbank::profile::{Parse, Plan};
+use overbank_ingest::{Options, Position, Reader, Waiter};
 use std::io::{IsTerminal, stdout};
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -46,29 +46,39 @@ pub(super) enum Printed {
 }
 
 /// A stream about to be read.
-pub(super) struct Pass {
+pub(super) struct Pass<'a> {
+    arguments: &'a InputArguments,
     options: Options,
+    memory_bytes: u64,
     pub(super) threads: usize,
+    /// Whether it adds to what an earlier pass left out.
+    pub(super) appends: bool,
+    /// How many keys the run had found that it goes on with.
+    pub(super) keys_before: u64,
     is_quiet: bool,
 }
 
 /// How a pass went.
 pub(super) struct Passed {
     pub(super) seconds: f64,
-    pub(super) skipped: Vec<Skipped>,
+    pub(super) losses: Losses,
+    /// What the inputs failed by that were not read to their end.
+    pub(super) failures: Vec<Failure>,
+    /// How many inputs there are.
+    pub(super) inputs: usize,
     /// Whether the stream was read to its end, not interrupted.
     pub(super) complete: bool,
 }
 
-impl Pass {
+impl<'a> Pass<'a> {
     /// A pass over the rows of `arguments`, of which `printed` is needed.
     pub(super) fn new(
-        arguments: &InputArguments,
+        arguments: &'a InputArguments,
         machine: &crate::arguments::MachineArguments,
         printed: Printed,
         interrupt: &Interrupt,
     ) -> Result<Self, Failure> {
-        let mut options = input::reader_options(arguments, None, None)?;
+        let mut options = input::reader_options(arguments, None, None, printed != Printed::Nothing)?;
         let threads = fit_chunks(&mut options, machine)?;
         options.keep_rows = printed == Printed::Rows;
         options.number_rows = printed == Printed::Numbers;
@@ -76,7 +86,8 @@ impl Pass {
         options.waiter = Arc::new(interrupt.waiter()?);
         // A line that shows progress would mix with rows on the same terminal.
         let is_quiet = machine.quiet || printed != Printed::Nothing && stdout().is_terminal();
-        Ok(Self { options, threads, is_quiet })
+        let memory_bytes = machine.memory;
+        Ok(Self { arguments, options, memory_bytes, threads, appends: false, keys_before: 0, is_quiet })
     }
 
     /// The inputs, if rows that are printed are to be written as Parquet: if they come from there.
@@ -103,21 +114,29 @@ impl Pass {
         taker: &mut impl Take,
     ) -> Result<Passed, Failure> {
         let started = Instant::now();
-        let mut reader = match resume_at {
-            Some(position) => Reader::resume(self.options.clone(), position)?,
-            None => Reader::open(self.options.clone())?,
+        let plan = |memory_bytes| Plan::for_memory(memory_bytes).ok();
+        let budget = Budget { memory_bytes: self.memory_bytes, threads: self.threads, plan };
+        let reader = match resume_at {
+            Some(position) => Reader::resume(self.options.clone(), position),
+            None => Reader::open(self.options.clone()),
         };
-        let flow = Flow { input: Input::new(Parser::new(&self.options, hasher)), taker: PhantomData };
+        let mut reader = reader.map_err(|error| budget.explain(error))?;
+        let goes_on = (resume_at.is_some(), self.appends);
+        let input = Input::new(self.arguments, &self.options, hasher, &reader, goes_on)?;
+        let flow = Flow { input, taker: PhantomData };
         taker.begin(&reader)?;
         let progress = Progress::start(reader.total_bytes(), self.is_quiet);
-        let mut complete = false;
+        let (mut complete, mut is_unreadable) = (false, false);
         let next = || {
             if interrupt.is_raised() {
                 return Ok(None);
             }
             let chunk = match reader.next_chunk() {
                 Err(overbank_ingest::Error::Interrupted { .. }) => return Ok(None),
-                chunk => chunk?,
+                chunk => chunk.map_err(|error| {
+                    is_unreadable = true;
+                    budget.explain(error)
+                })?,
             };
             announce::at("chunk");
             complete = chunk.is_none();
@@ -128,17 +147,23 @@ impl Pass {
         let shard = Shard { taker, has_failed: false };
         let outcome = pipeline::run(&flow, next, vec![shard], &mut tallies);
         drop(progress);
-        let skipped = flow.input.skipped_rows();
-        if let Err(failure) = outcome {
-            if matches!(failure, Failure::Ingest(_)) {
+        let input = flow.input;
+        let losses = input.losses();
+        let checked = if complete { input.check(self.keys_before) } else { Ok(()) };
+        if let Err(failure) = outcome.and(checked) {
+            losses.report();
+            if is_unreadable || complete || matches!(failure, Failure::Ingest(_)) {
                 taker.stop()?;
             }
             return Err(failure);
         }
-        taker.end(reader.position(), reader.header(), complete)?;
+        taker.end(&input.mark(reader.position())?, reader.header(), complete)?;
+        losses.report();
+        let failures = reader.take_failures().into_iter().map(|error| budget.explain(error)).collect();
+        let (seconds, inputs) = (started.elapsed().as_secs_f64(), reader.inputs().len());
         // A signal may have come while the last rows were on their way out.
         let complete = complete && !interrupt.is_raised();
-        Ok(Passed { seconds: started.elapsed().as_secs_f64(), skipped, complete })
+        Ok(Passed { seconds, losses, failures, inputs, complete })
     }
 }
 

@@ -9,7 +9,8 @@
 //! 1. Rows come out in the order in which they came; the answers do not depend on chunks, threads or memory.
 //! 2. Keys that are asked for together cost less, in RAM and far less on flash. Rows wait no longer than a pause or ten times what the last
 //!    answer took, so that waiting costs at most a tenth more than asking. What a slow reader of the output takes is not counted.
-//! 3. A commit is made when no row waits, behind the chunk that it names: what it remembers was printed before, or is owed.
+//! 3. Rows without a key are no repeats: they come out in their place, and never of the inverted command.
+//! 4. A commit is made when no row waits, behind the chunk that it names: what it remembers was printed before, or is owed.
 
 use super::output::Output;
 use super::owed;
@@ -113,6 +114,34 @@ impl<'s> Sieve<'s> {
         })
     }
 
+    /// The line that stands for row `ordinal` of the chunk at hand.
+    fn number(&self, ordinal: u64) -> Vec<u8> {
+        format!("{}\n", self.rows_before + ordinal + 1).into_bytes()
+    }
+
+    /// Passes a row without a key on, behind the rows that wait.
+    fn keep(&mut self, row: &[u8]) -> Result<(), Failure> {
+        match (self.keeps_new, self.arrivals.is_empty()) {
+            (false, _) => Ok(()),
+            (true, true) => self.output.row(row),
+            (true, false) => self.spool.push_certain(row, self.scratch),
+        }
+    }
+
+    /// Asks for rows, pane by pane.
+    fn take_rows(&mut self, rows: &ParsedRows, mut range: Range<usize>) -> Result<(), Failure> {
+        while !range.is_empty() {
+            let end = range.end.min(range.start.saturating_add(self.panes.room()));
+            self.take_range(rows, range.start..end)?;
+            if self.panes.pass_rows(end - range.start) {
+                self.answer()?;
+                self.session.filter().advance()?;
+            }
+            range.start = end;
+        }
+        Ok(())
+    }
+
     /// Asks for rows of one pane.
     fn take_range(&mut self, rows: &ParsedRows, mut range: Range<usize>) -> Result<(), Failure> {
         while !range.is_empty() {
@@ -122,8 +151,7 @@ impl<'s> Sieve<'s> {
             let taken = self.arrivals.push(&rows.hashes()[range.clone()]);
             for row in range.start..range.start + taken {
                 if self.numbers {
-                    let number = format!("{}\n", self.rows_before + rows.ordinal(row) + 1);
-                    self.spool.push(number.as_bytes(), self.scratch)?;
+                    self.spool.push(&self.number(rows.ordinal(row)), self.scratch)?;
                 } else {
                     self.spool.push(rows.row(row), self.scratch)?;
                 }
@@ -147,8 +175,8 @@ impl<'s> Sieve<'s> {
         self.last_answer = self.pace.clock.now().duration_since(started);
         let (keeps_new, counts, output) = (self.keeps_new, &mut self.counts, &mut self.output);
         counts.new += answers.iter().filter(|&&new| new).count() as u64;
-        self.spool.replay(answers.iter().map(|&new| new == keeps_new), self.scratch, |row| {
-            counts.kept += 1;
+        self.spool.replay(answers.iter().map(|&new| new == keeps_new), self.scratch, |row, is_certain| {
+            counts.kept += u64::from(!is_certain);
             output.row(row)
         })?;
         self.output.flush()
@@ -190,7 +218,7 @@ impl<'s> Sieve<'s> {
         let output = self.output.mark(complete.is_some() && is_all_out)?;
         let owed = self.output.take_owed();
         let complete = complete == Some(true) && owed.is_none();
-        let position = position.clone().with_counts(self.rows_before, 0);
+        let position = position.clone().with_rows(self.rows_before);
         if let Some(owed) = owed {
             owed::keep(&self.session.store, owed)?;
         }
@@ -205,7 +233,9 @@ impl<'s> Sieve<'s> {
 
     fn tally(&mut self, rows: &ParsedRows, chunk: &Chunk) -> Result<(), Failure> {
         self.counts.rows += rows.hashes().len() as u64;
-        self.counts.skipped += rows.skipped();
+        let (malformed, missing) = rows.lost();
+        (self.counts.malformed, self.counts.missing) =
+            (self.counts.malformed + malformed, self.counts.missing + missing);
         self.counts.bytes += rows.bytes();
         self.pass_header(chunk.header(), &shown_input(chunk.input()))
     }
@@ -236,16 +266,17 @@ impl Take for Sieve<'_> {
             self.answer()?;
             self.session.filter().advance()?;
         }
-        let mut range = 0..rows.hashes().len();
-        while !range.is_empty() {
-            let end = range.end.min(range.start + self.panes.room());
-            self.take_range(rows, range.start..end)?;
-            if self.panes.pass_rows(end - range.start) {
-                self.answer()?;
-                self.session.filter().advance()?;
+        let mut start = 0;
+        for (before, ordinal, row) in rows.keyless() {
+            self.take_rows(rows, start..before)?;
+            if self.numbers {
+                self.keep(&self.number(ordinal))?;
+            } else {
+                self.keep(row)?;
             }
-            range.start = end;
+            start = before;
         }
+        self.take_rows(rows, start..rows.hashes().len())?;
         self.rows_before += rows.total();
         let is_nearly_full = self.arrivals.capacity() - self.arrivals.len() < rows.hashes().len();
         if chunk.is_before_pause() || is_nearly_full || self.is_overdue() {
@@ -255,10 +286,10 @@ impl Take for Sieve<'_> {
             // A header has no answer to wait for.
             self.output.flush()?;
         }
-        self.has_news |= !rows.hashes().is_empty();
+        self.has_news |= !rows.hashes().is_empty() || rows.keyless().len() > 0;
         let since_commit = self.pace.clock.now().duration_since(self.committed_at);
         let is_due = self.may_commit() && self.has_news && since_commit >= self.pace.commit_every;
-        if is_due && self.arrivals.is_empty() { self.commit(chunk.position(), None) } else { Ok(()) }
+        if is_due && self.arrivals.is_empty() { self.commit(&rows.position()?, None) } else { Ok(()) }
     }
 
     fn stop(&mut self) -> Result<(), Failure> {

@@ -195,7 +195,7 @@ pub(crate) fn fit_chunks(options: &mut Options, machine: &MachineArguments) -> R
     let (all, half) = (all?, half?);
     let threads = working_threads(machine, &half);
     input::fit_chunks(options, &all, threads);
-    options.zstd_window_bytes_max = options.zstd_window_bytes_max.max(WINDOW_BYTES_MIN);
+    options.window_bytes_max = options.window_bytes_max.max(WINDOW_BYTES_MIN);
     (options.chunk_bytes, options.chunk_lines) = (half.chunk_bytes(threads), half.chunk_rows(threads));
     Ok(threads)
 }

@@ -133,7 +133,7 @@ fn played(
     let wanted = Wanted {
         store: None,
         filter: &arguments.filter,
-        key: &arguments.input.key,
+        key: &arguments.input.keys(),
         machine,
         window: arguments.window.map(Into::into),
         resume: false,
@@ -143,7 +143,7 @@ fn played(
     let scratch = Scratch::new(Some(place));
     let session = Session::open(&wanted, 1, &scratch).expect("a session");
     let file = Place { file: Some(&path), commits: true, resumes: false };
-    let output = Output::open(file, None, Escape::default(), None).expect("an output");
+    let output = Output::open(file, None, Escape::default(), b'\n', None).expect("an output");
     let clock = Arc::new(Slow(Arc::clone(&world), look));
     let pace = Pace { commit_every: Duration::MAX, clock };
     let mut sieve = Sieve::new(&session, &scratch, machine.memory, !arguments.invert, false, output, pace)

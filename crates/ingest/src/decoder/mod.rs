@@ -1,0 +1,234 @@
+//! The compressions that an input may have, told by its first bytes and never by its name: gzip, bzip2 and xz of any number of
+//! members, zstd and lz4 of any number of frames. Other compressions and archives are refused by name.
+//!
+//! Every decoder goes on after a read that failed because a pipe has nothing for now.
+
+mod gzip;
+mod lz4;
+mod xz;
+
+use crate::{Error, Options, Result};
+use bzip2::bufread::MultiBzDecoder;
+use gzip::MembersDecoder;
+use lz4::Lz4Decoder;
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::path::Path;
+use xz::XzDecoder;
+
+/// Compressed bytes per read, as `gzip` and `zstd` take them; larger gains nothing.
+const COMPRESSED_BYTES: usize = 128 << 10;
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+const XZ_MAGIC: &[u8] = b"\xfd7zXZ\0";
+const LZ4_MAGIC: &[u8] = &[0x04, 0x22, 0x4d, 0x18];
+/// Behind "BZh" and a digit: the start of a block, or the end of a stream that has none.
+const BZIP2_BLOCK: &[u8] = &[0x31, 0x41, 0x59, 0x26, 0x53, 0x59];
+const BZIP2_END: &[u8] = &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90];
+/// The last three of the four bytes that start a frame which zstd and lz4 skip.
+const SKIPPABLE_FRAME: &[u8] = &[0x2a, 0x4d, 0x18];
+pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
+
+/// What is refused by name, by its first bytes.
+const REFUSED: [(&[u8], &str); 14] = [
+    (b"PK\x03\x04", "a zip archive"),
+    (b"PK\x05\x06", "an empty zip archive"),
+    (b"PK\x07\x08", "a zip archive in parts"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"\x1f\x9d", "compressed by compress (.Z)"),
+    (b"\x1f\xa0", "compressed by compress -H (.Z)"),
+    (b"\x1f\x1e", "compressed by pack (.z)"),
+    (b"LZIP\x01", "compressed by lzip"),
+    (b"\x89LZO\x00\x0d\x0a\x1a\x0a", "compressed by lzop"),
+    (b"\xff\x06\x00\x00sNaPpY", "compressed by snappy"),
+    (b"\x02\x21\x4c\x18", "compressed by lz4 in its legacy format"),
+    (b"\x5d\x00\x00\x80\x00", "compressed by lzma, the format before xz"),
+    (b"MSCF\0\0\0\0", "a cabinet archive"),
+];
+
+/// The decompressed bytes of `R`.
+pub(crate) enum Decoder<R: Read> {
+    Plain(R),
+    Gzip(Box<MembersDecoder<BufReader<R>>>),
+    Zstd(Box<zstd::Decoder<'static, BufReader<R>>>),
+    Bzip2(Box<MultiBzDecoder<BufReader<R>>>),
+    Xz(Box<XzDecoder<BufReader<R>>>),
+    Lz4(Box<Lz4Decoder<BufReader<R>>>),
+}
+
+/// Whether the first bytes of a stream tell what it holds, as far as a pipe can hold it.
+pub(crate) fn is_told(head: &[u8]) -> bool {
+    let may_be_skippable =
+        matches!(head, [first, rest @ ..] if first & 0xf0 == 0x50 && SKIPPABLE_FRAME.starts_with(rest));
+    let may_be = |magic: &[u8]| magic.len() > head.len() && magic.starts_with(head);
+    let known = [GZIP_MAGIC, ZSTD_MAGIC, XZ_MAGIC, LZ4_MAGIC, PARQUET_MAGIC];
+    let is_open = known.into_iter().chain(REFUSED.map(|(magic, _)| magic)).any(may_be) || may_be_bzip2(head);
+    !is_open && (!may_be_skippable || head.len() > SKIPPABLE_FRAME.len())
+}
+
+fn may_be_bzip2(head: &[u8]) -> bool {
+    match head.split_at_checked(4) {
+        None => b"BZh".starts_with(head),
+        Some((_, rest)) => {
+            is_bzip2_start(head)
+                && rest.len() < BZIP2_BLOCK.len()
+                && (BZIP2_BLOCK.starts_with(rest) || BZIP2_END.starts_with(rest))
+        }
+    }
+}
+
+fn is_bzip2_start(head: &[u8]) -> bool {
+    head.starts_with(b"BZh") && head.get(3).is_some_and(|level| (b'1'..=b'9').contains(level))
+}
+
+impl<R: Read> Decoder<R> {
+    /// The decoder for a source that starts with `head`.
+    pub(crate) fn new(source: R, head: &[u8], path: &Path, options: &Options) -> Result<Self> {
+        if let Some((_, what)) = REFUSED.iter().find(|(magic, _)| head.starts_with(magic)) {
+            return Err(Error::Refused { path: path.to_path_buf(), what });
+        }
+        let skippable_frame = head.get(1..4) == Some(SKIPPABLE_FRAME) && head[0] & 0xf0 == 0x50;
+        let bzip2 =
+            is_bzip2_start(head) && (head[4..].starts_with(BZIP2_BLOCK) || head[4..].starts_with(BZIP2_END));
+        let buffered = |source| BufReader::with_capacity(COMPRESSED_BYTES, source);
+        Ok(if head.starts_with(GZIP_MAGIC) {
+            Self::Gzip(Box::new(MembersDecoder::new(buffered(source))))
+        } else if head.starts_with(LZ4_MAGIC) || skippable_frame && !zstd_follows(head) {
+            Self::Lz4(Box::new(Lz4Decoder::new(buffered(source))))
+        } else if head.starts_with(ZSTD_MAGIC) || skippable_frame {
+            let failed = |source| Error::Read { path: path.to_path_buf(), at: 0, source };
+            let mut decoder = zstd::Decoder::with_buffer(buffered(source)).map_err(failed)?;
+            let lg_window = options.window_bytes_max.max(1 << 10).ilog2().min(31);
+            decoder.window_log_max(lg_window).map_err(failed)?;
+            Self::Zstd(Box::new(decoder))
+        } else if bzip2 {
+            Self::Bzip2(Box::new(MultiBzDecoder::new(buffered(source))))
+        } else if head.starts_with(XZ_MAGIC) {
+            Self::Xz(Box::new(XzDecoder::new(buffered(source), options.window_bytes_max)))
+        } else {
+            Self::Plain(source)
+        })
+    }
+
+    /// The compression's name, empty for none.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Plain(_) => "",
+            Self::Gzip(_) => "gzip",
+            Self::Zstd(_) => "zstd",
+            Self::Bzip2(_) => "bzip2",
+            Self::Xz(_) => "xz",
+            Self::Lz4(_) => "lz4",
+        }
+    }
+
+    /// The source of the compressed bytes.
+    pub(crate) fn source(&self) -> &R {
+        match self {
+            Self::Plain(source) => source,
+            Self::Gzip(decoder) => decoder.source().get_ref(),
+            Self::Zstd(decoder) => decoder.get_ref().get_ref(),
+            Self::Bzip2(decoder) => decoder.get_ref().get_ref(),
+            Self::Xz(decoder) => decoder.source().get_ref(),
+            Self::Lz4(decoder) => decoder.source().get_ref(),
+        }
+    }
+
+    /// See [`Decoder::source`].
+    pub(crate) fn source_mut(&mut self) -> &mut R {
+        match self {
+            Self::Plain(source) => source,
+            Self::Gzip(decoder) => decoder.source_mut().get_mut(),
+            Self::Zstd(decoder) => decoder.get_mut().get_mut(),
+            Self::Bzip2(decoder) => decoder.get_mut().get_mut(),
+            Self::Xz(decoder) => decoder.source_mut().get_mut(),
+            Self::Lz4(decoder) => decoder.source_mut().get_mut(),
+        }
+    }
+
+    /// Whether `error`, which a read brought, says that the window is too large for the options; then how large it is, where
+    /// `head` tells.
+    pub(crate) fn window_too_large(&self, error: &io::Error, head: &[u8]) -> Option<Option<u64>> {
+        match self {
+            Self::Zstd(_) if error.to_string().contains("too much memory") => Some(zstd_window(head)),
+            Self::Xz(decoder) if error.kind() == ErrorKind::OutOfMemory => Some(decoder.window_bytes()),
+            _ => None,
+        }
+    }
+}
+
+impl<R: Read> Read for Decoder<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(source) => source.read(into),
+            Self::Gzip(decoder) => decoder.read(into),
+            Self::Zstd(decoder) => decoder.read(into),
+            Self::Bzip2(decoder) => decoder.read(into),
+            Self::Xz(decoder) => decoder.read(into),
+            Self::Lz4(decoder) => decoder.read(into),
+        }
+    }
+}
+
+/// Whether the frame behind the skippable ones that `head` starts with is one of zstd. Both formats skip the same frames; where the
+/// first bytes do not reach beyond them it is taken for zstd, whose tools write them.
+fn zstd_follows(head: &[u8]) -> bool {
+    let mut rest = head;
+    while let Some((start, behind)) = rest.split_at_checked(8)
+        && start[1..4] == *SKIPPABLE_FRAME
+    {
+        let length = u32::from_le_bytes([start[4], start[5], start[6], start[7]]) as usize;
+        match behind.get(length..) {
+            Some(behind) => rest = behind,
+            None => return true,
+        }
+    }
+    !rest.starts_with(LZ4_MAGIC)
+}
+
+/// The window that the first frame of zstd asks for (RFC 8878, 3.1.1.1).
+fn zstd_window(head: &[u8]) -> Option<u64> {
+    let (descriptor, rest) = head.strip_prefix(ZSTD_MAGIC)?.split_first()?;
+    let is_single_segment = descriptor & 0x20 != 0;
+    if !is_single_segment {
+        let window = rest.first()?;
+        let base = 1u64 << (10 + (window >> 3));
+        return Some(base + base / 8 * u64::from(window & 7));
+    }
+    let dictionary_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let size = rest.get(dictionary_bytes..)?;
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte));
+    Some(match descriptor >> 6 {
+        0 => number(size.get(..1)?),
+        1 => number(size.get(..2)?) + 256,
+        2 => number(size.get(..4)?),
+        _ => number(size.get(..8)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_need_not_say_more_than_its_first_line() {
+        for told in ["a\n", "P\n", "BZ\n", "BZh\n", "BZh9\n", "BZh91\n", "7z\n", "\n"] {
+            assert!(is_told(told.as_bytes()), "{told:?}");
+        }
+        for open in [&b""[..], b"P", b"PK", b"B", b"BZh", b"BZh9", b"BZh91AY&S", b"\xfd7z", b"\x1f", b"P\x2a"]
+        {
+            assert!(!is_told(open), "{open:?}");
+        }
+    }
+
+    #[test]
+    fn windows_are_read_from_the_frame() {
+        let frame = |rest: &[u8]| zstd_window(&[ZSTD_MAGIC, rest].concat());
+        assert_eq!(frame(&[0x00, 17 << 3]), Some(1 << 27));
+        assert_eq!(frame(&[0x04, 10 << 3 | 4]), Some((1 << 20) + (1 << 19)));
+        assert_eq!(frame(&[0x20, 9]), Some(9));
+        assert_eq!(frame(&[0x61, 7, 1, 0]), Some(257));
+        assert_eq!(frame(&[0xe0, 0, 0, 0, 0, 2, 0, 0, 0]), Some(2 << 32));
+        assert_eq!(frame(&[]), None);
+    }
+}

@@ -1,0 +1,57 @@
+//! xz: a decoder that is given bytes as they come, over a buffered source.
+
+use lzma_rust2::{Action, Status, XzStream};
+use std::io::{self, BufRead, Read};
+
+/// What the decoder counts for its own tables beside the dictionary.
+const TABLES_KIB: u32 = 40;
+
+/// The decompressed bytes of xz streams, one after another.
+pub(crate) struct XzDecoder<R> {
+    source: R,
+    stream: XzStream,
+    has_ended: bool,
+}
+
+impl<R: BufRead> XzDecoder<R> {
+    /// A decoder that refuses dictionaries of more than `window_bytes_max`.
+    pub(super) fn new(source: R, window_bytes_max: usize) -> Self {
+        let limit_kib = u32::try_from(window_bytes_max / 1024).unwrap_or(u32::MAX).saturating_add(TABLES_KIB);
+        Self { source, stream: XzStream::new_mem_limit(true, limit_kib), has_ended: false }
+    }
+
+    pub(super) fn source(&self) -> &R {
+        &self.source
+    }
+
+    pub(super) fn source_mut(&mut self) -> &mut R {
+        &mut self.source
+    }
+
+    /// The dictionary that the present block needs.
+    pub(super) fn window_bytes(&self) -> Option<u64> {
+        self.stream.memory_usage().map(|kib| u64::from(kib.saturating_sub(TABLES_KIB)) * 1024)
+    }
+}
+
+impl<R: BufRead> Read for XzDecoder<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() || self.has_ended {
+            return Ok(0);
+        }
+        loop {
+            let input = self.source.fill_buf()?;
+            let action = if input.is_empty() { Action::Finish } else { Action::Run };
+            let step = self.stream.process(input, into, action)?;
+            let is_stuck = input.is_empty() && step.bytes_produced == 0;
+            self.source.consume(step.bytes_consumed);
+            self.has_ended = step.status == Status::StreamEnd;
+            if step.bytes_produced > 0 || self.has_ended {
+                return Ok(step.bytes_produced);
+            }
+            if is_stuck {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
