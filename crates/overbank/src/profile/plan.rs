@@ -37,9 +37,9 @@ pub const FLASH_MEMORY_BYTES_MIN: u64 = 16 << 20;
 /// the vectors reach their size in the first chunks and keep it.
 const ROW_BYTES: u64 = 60;
 
-/// The largest window that a compressed input may have at any budget: zstd's usual level needs it. The chunks give up what the
-/// decoders' share of a small budget lacks.
-const WINDOW_BYTES_MIN: u64 = 2 << 20;
+/// What the decoders have at any budget: zstd's usual level needs a window of it. The chunks give up what their share of a small
+/// budget lacks.
+const DECODER_BYTES_MIN: u64 = 2 << 20;
 
 /// The least share of a thread in the chunks on their way: below it, a chunk and its rows are so short that waiting at the
 /// shards costs more than a thread gains.
@@ -154,7 +154,7 @@ impl Plan {
 
     /// Bytes for all chunks on their way.
     fn chunks_bytes(&self) -> u64 {
-        self.memory_bytes / 4 - WINDOW_BYTES_MIN.saturating_sub(self.memory_bytes / 8)
+        self.memory_bytes / 4 - DECODER_BYTES_MIN.saturating_sub(self.memory_bytes / 8)
     }
 
     /// The longest row: a longer one is an error that names the memory which it takes.
@@ -167,10 +167,10 @@ impl Plan {
         usize::try_from(self.memory_bytes / 8).unwrap_or(usize::MAX).max(4 << 20)
     }
 
-    /// The largest window that a compressed input may ask for: 2 MiB is what zstd's usual level needs, 8 MiB what its levels up to 19
-    /// and xz's usual one do, 2 GiB the most that zstd knows.
+    /// The largest window that zstd or xz may ask for: 8 MiB is what zstd's levels up to 19 and `xz -6` use, 2 GiB the most that zstd
+    /// knows. Below 64 MiB such a window is more than the decoders' share, and what it has beyond that comes on top of the budget.
     pub fn window_bytes_max(&self) -> usize {
-        (self.memory_bytes / 8).clamp(WINDOW_BYTES_MIN, 2 << 30) as usize
+        (self.memory_bytes / 8).clamp(8 << 20, 2 << 30) as usize
     }
 }
 

@@ -31,8 +31,6 @@ const KEYS: u64 = 1_000_000_000;
 const ERROR: f64 = 1e-6;
 /// The least of all memory: less leaves nothing for chunks beside the least of the shares.
 const MEMORY_BYTES_MIN: u64 = 32 << 20;
-/// The largest window of a compressed input at any budget: the rest has room for what zstd's levels up to 19 need.
-const WINDOW_BYTES_MIN: usize = 8 << 20;
 /// The least of the filter's share.
 const FILTER_BYTES_MIN: usize = 16 << 20;
 
@@ -195,7 +193,6 @@ pub(crate) fn fit_chunks(options: &mut Options, machine: &MachineArguments) -> R
     let (all, half) = (all?, half?);
     let threads = working_threads(machine, &half);
     input::fit_chunks(options, &all, threads);
-    options.window_bytes_max = options.window_bytes_max.max(WINDOW_BYTES_MIN);
     (options.chunk_bytes, options.chunk_lines) = (half.chunk_bytes(threads), half.chunk_rows(threads));
     Ok(threads)
 }
