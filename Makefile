@@ -30,7 +30,9 @@ run: $(OVERBANK)-built
 $(OVERBANK)-built:
 	cargo build --release -p overbank-cli
 
-test: format lint tidy unit
+# Each of them whatever the others find; the last line is the summary of all tests.
+test:
+	@$(MAKE) --no-print-directory --keep-going format lint tidy unit
 
 format:
 	cargo fmt --all --check
@@ -43,7 +45,7 @@ tidy:
 
 # Unit, property, crash, doc and end-to-end tests; the smoke runs of benches and fuzz targets are tests too.
 unit:
-	cargo test --workspace
+	@cargo xtask test
 
 bench:
 	cargo run --release -p overbank-bench -- all $(if $(QUICK),--quick) --json bench.jsonl

@@ -6,3 +6,4 @@ cd "$(dirname "$0")/../.."
 python3 -m venv data/rivals
 data/rivals/bin/pip install --quiet --disable-pip-version-check -r bench/rivals/requirements.txt
 data/rivals/bin/python -c 'import duckdb; print("duckdb", duckdb.__version__)'
+cargo install --quiet --root data/rivals huniq runiq

@@ -35,7 +35,7 @@ impl ProcessTree {
     ///
     /// # Errors
     /// When the command cannot be started. A failing command is not an error: see `status`.
-    pub fn measure(mut command: Command) -> Result<Self> {
+    pub fn measure(command: &mut Command) -> Result<Self> {
         const SAMPLE_EVERY: Duration = Duration::from_millis(2);
         let cpu_before = children_cpu_ns();
         let started = Instant::now();
@@ -141,7 +141,7 @@ mod tests {
             "head -c 48M /dev/zero | tail -c 48M | tail -c 48M | tail -c 1 >/dev/null; i=0; \
              while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done",
         ]);
-        let tree = ProcessTree::measure(command).expect("sh runs");
+        let tree = ProcessTree::measure(&mut command).expect("sh runs");
         assert!(tree.status.success());
         assert_eq!(tree.stdout, b"done\n");
         assert!(tree.peak_rss_bytes >= 48 << 20, "{} bytes", tree.peak_rss_bytes);

@@ -214,7 +214,7 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
             group.as_ref().map_or_else(|| Command::new(&program), |group| group.command(&program));
         let task = self.run.child_task(self.number, engine);
         command.args([self.run.bench.name, "--child", &task, "--size", self.run.size.name()]);
-        let tree = ProcessTree::measure(command)?;
+        let tree = ProcessTree::measure(&mut command)?;
         if !tree.status.success() {
             let (case, limit) = (self.case.name(), self.params.get("memory_limit_bytes"));
             let limit = limit.map_or_else(|| "none".to_owned(), Value::to_string);

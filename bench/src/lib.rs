@@ -37,6 +37,7 @@ mod digest;
 mod direct;
 mod figure;
 mod fio;
+mod line_file;
 mod machine;
 #[allow(unsafe_code, reason = "a rival that is defined by its memory map needs one")]
 mod mapping;
@@ -59,6 +60,7 @@ pub use digest::{digest_bytes, digest_u64s, digest_unordered};
 pub use direct::{folder_bytes, largest_file, open_direct, write_zeros};
 pub use figure::{Case, Figure, Metric, Params};
 pub use fio::Fio;
+pub use line_file::LineFile;
 pub use machine::machine;
 pub use mapping::{Mapping, Readahead};
 pub use random::Random;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 /// Enough to find what a decoder gets plainly wrong; libFuzzer does the rest.
 const MUTANTS: u64 = 20_000;
+/// No target may hold up the others; on a slow machine it gets fewer mutants.
 const LIMIT: Duration = Duration::from_secs(2);
 const SEED: u64 = 0x0bad_cafe;
 
@@ -21,7 +22,7 @@ fn no_target_panics_on_its_seeds_or_on_mutants_of_them() {
 
 #[test]
 fn the_runner_finds_a_planted_bug_and_cuts_it_down() {
-    let crash = smoke(&targets::planted::TARGET, MUTANTS, LIMIT, SEED).expect_err("the bug is there");
+    let crash = smoke(&targets::planted::TARGET, MUTANTS, Duration::MAX, SEED).expect_err("the bug is there");
     assert!(crash.message.contains("range end"), "{}", crash.message);
     assert_eq!(crash.input.len(), 4, "`LEN` and a length are enough: {:?}", crash.input);
 }

@@ -1,5 +1,6 @@
-//! Developer commands: `cargo xtask tidy`.
+//! Developer commands: `cargo xtask tidy` and `cargo xtask test`.
 
+mod suite;
 mod tidy;
 
 use std::path::Path;
@@ -9,8 +10,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => run_tidy(&project()),
+        ["test", ..] => suite::run(&project(), &arguments[1..]),
         _ => {
             eprintln!("usage: cargo xtask tidy    checks the house rules that no compiler checks");
+            eprintln!("       cargo xtask test    runs all test programs, and sums them up");
             ExitCode::from(2)
         }
     }

@@ -4,6 +4,7 @@ use crate::Bench;
 
 mod bits;
 mod cascade;
+mod dedup;
 mod device;
 mod filter;
 mod filter_runs;
@@ -29,6 +30,7 @@ pub const ALL: &[&Bench] = &[
     &frequency::BENCH,
     &ingest::BENCH,
     &profile::BENCH,
+    &dedup::BENCH,
 ];
 
 /// The bench of that name.

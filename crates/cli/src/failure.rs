@@ -10,7 +10,7 @@ pub(crate) enum Failure {
     Overbank(#[from] overbank::Error),
     /// An input could not be read.
     #[error(transparent)]
-    Ingest(#[from] overbank_ingest::Error),
+    Ingest(overbank_ingest::Error),
     /// Standard output went away.
     #[error(
         "standard output was closed before the answer was complete; read it to its end, or use --json with a file"
@@ -33,6 +33,18 @@ impl Failure {
         match self {
             Failure::Interrupted(_) => 130,
             _ => 2,
+        }
+    }
+}
+
+impl From<overbank_ingest::Error> for Failure {
+    /// A pass that is called away ends its stream; only what comes before the pass fails by it, and has changed nothing.
+    fn from(error: overbank_ingest::Error) -> Self {
+        match error {
+            overbank_ingest::Error::Interrupted { .. } => {
+                Failure::Interrupted(format!("{error}; run the same command again"))
+            }
+            error => Failure::Ingest(error),
         }
     }
 }

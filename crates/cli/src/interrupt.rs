@@ -1,7 +1,10 @@
-//! Ctrl-C and termination: the first asks for a clean stop at the next chunk, the second ends at once.
+//! Ctrl-C, termination and hang-up: the first asks for a clean stop wherever the command waits, the second ends at once.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use crate::process;
+use overbank_ingest::SystemWaiter;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long a command that keeps nothing may take for its clean stop.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(1);
 /// The exit code after an interrupt, as a shell expects it.
 const EXIT_CODE: i32 = 130;
 
@@ -17,23 +20,26 @@ const EXIT_CODE: i32 = 130;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     raised: Arc<AtomicBool>,
+    /// Its other end is closed when the first signal comes, which ends every wait for it.
+    call: Option<Arc<UnixStream>>,
     /// A directory that must go before the process does.
     scratch: Arc<Mutex<Option<PathBuf>>>,
 }
 
 impl Interrupt {
-    /// Installs the handlers of SIGINT and SIGTERM. A second signal exits with 130 at once: the store
-    /// then holds the last commit, as after any crash.
+    /// Installs the handlers of SIGINT, SIGTERM and SIGHUP, but none for what the process was started to ignore, as `nohup` does. A second
+    /// signal exits with 130 at once: the store then holds the last commit, as after any crash.
     pub(crate) fn install() -> io::Result<Self> {
-        let interrupt = Self::default();
+        let (caller, call) = UnixStream::pair()?;
+        let interrupt = Self { call: Some(Arc::new(call)), ..Self::default() };
         // A handler may do little; it wakes a thread that may do all.
         let (bell, ear) = UnixStream::pair()?;
-        for signal in [SIGINT, SIGTERM] {
+        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !process::ignores(signal)) {
             signal_hook::flag::register(signal, Arc::clone(&interrupt.raised))?;
             signal_hook::low_level::pipe::register(signal, bell.try_clone()?)?;
         }
         let watched = interrupt.clone();
-        std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || watched.watch(ear))?;
+        std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || watched.watch(ear, caller))?;
         Ok(interrupt)
     }
 
@@ -42,17 +48,28 @@ impl Interrupt {
         self.raised.load(Ordering::Relaxed)
     }
 
+    /// What can be read, or is closed at its other end, once a signal has arrived; for those that wait for something else too.
+    pub(crate) fn call(&self) -> io::Result<Option<OwnedFd>> {
+        self.call.as_ref().map(|call| Ok(call.try_clone()?.into())).transpose()
+    }
+
+    /// The clock and the wait of a reader that a signal calls away.
+    pub(crate) fn waiter(&self) -> io::Result<SystemWaiter> {
+        Ok(self.call()?.map_or_else(SystemWaiter::default, SystemWaiter::with_call))
+    }
+
     /// From now on, `directory` is removed before a signal ends the process. As nothing is kept then, the second signal is not
     /// waited for long.
     pub(crate) fn removes(&self, directory: &Path) {
         *self.scratch.lock().unwrap_or_else(PoisonError::into_inner) = Some(directory.to_owned());
     }
 
-    fn watch(&self, mut ear: UnixStream) {
+    fn watch(&self, mut ear: UnixStream, caller: UnixStream) {
         let mut rung = [0];
         if ear.read_exact(&mut rung).is_err() {
             return;
         }
+        drop(caller);
         let keeps_nothing = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         // A pipe between two ends of one process cannot refuse a timeout.
         let _ = ear.set_read_timeout(keeps_nothing.then_some(GRACE));

@@ -1,9 +1,11 @@
 //! The `overbank` command.
 
+mod allocator;
 mod arguments;
 mod commands;
 mod failure;
 mod interrupt;
+mod key_fields;
 mod page;
 mod picture;
 mod process;
@@ -18,6 +20,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    allocator::hold_what_is_used();
     silence_caught_panics();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

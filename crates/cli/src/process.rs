@@ -13,6 +13,15 @@ pub(crate) fn written_bytes() -> u64 {
     figure("/proc/self/io", "write_bytes:").unwrap_or(0)
 }
 
+/// Whether the process was started to ignore a signal, as `nohup` and shells without job control have it.
+pub(crate) fn ignores(signal: i32) -> bool {
+    let mask = std::fs::read_to_string("/proc/self/status").ok().and_then(|text| {
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"))?.trim().to_owned();
+        u64::from_str_radix(&mask, 16).ok()
+    });
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 /// Refuses a budget that the machine does not have: the allocation would end the process without a word.
 pub(crate) fn check_memory(budget_bytes: u64) -> Result<(), Failure> {
     let Some(machine_bytes) = figure("/proc/meminfo", "MemTotal:") else { return Ok(()) };

@@ -5,6 +5,7 @@ use crate::position::Position;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// Whole records cut from one input. Dropping it gives its buffer back to the reader.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub struct Chunk {
     pub(crate) consumed: u64,
     pub(crate) position: Position,
     pub(crate) paused: bool,
+    pub(crate) since: Instant,
 }
 
 impl Chunk {
@@ -47,9 +49,20 @@ impl Chunk {
         &self.position
     }
 
-    /// Whether the chunk ends where it does because nothing more came for a while; see [`crate::Options::pause`].
+    /// Whether nothing more may come for long: the input pauses ([`crate::Options::pause`]), another that may be slow is opened
+    /// next, or a row has begun that is longer than a chunk. What waits for more should wait no longer.
     pub fn is_before_pause(&self) -> bool {
         self.paused
+    }
+
+    /// When its first row can have been there at the earliest, by [`crate::Options::waiter`]: what came later waited less.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Whether it stands for no bytes of the input: it came because it was time.
+    pub fn is_empty(&self) -> bool {
+        self.consumed == 0
     }
 
     /// The header record of the chunk's input, with its line end; `None` where the format has none.

@@ -29,6 +29,13 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// The reader was called away by its [`crate::Waiter`]. It stands behind the last chunk.
+    #[error("interrupted while {} was read", path.display())]
+    Interrupted {
+        /// The input.
+        path: PathBuf,
+    },
+
     /// A directory was named where a file was expected.
     #[error("{} is a directory; name its files, for example '{}/*'", path.display(), path.display())]
     IsDirectory {

@@ -52,6 +52,7 @@ mod position;
 mod reader;
 mod stream;
 mod text;
+mod wait;
 
 pub use batch::{BadRow, Batch};
 pub use chunk::Chunk;
@@ -62,3 +63,4 @@ pub use parquet::is_panic_caught;
 pub use parser::Parser;
 pub use position::Position;
 pub use reader::{Progress, Reader};
+pub use wait::{SystemWaiter, Waiter, Wake};

@@ -1,8 +1,9 @@
 //! What to read and how: inputs, format, the fields that become key, weight and value, and the memory bounds.
 
-use crate::{Error, Result};
+use crate::{Error, Result, SystemWaiter, Waiter};
 use keyhash::{HashKind, KeyHasher, Seed};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What separates the fields of [`Format::Delimited`].
@@ -73,10 +74,13 @@ pub struct Options {
     pub zstd_window_bytes_max: usize,
     /// Whether batches keep the rows as they stand in the input ([`crate::Batch::row`]), at 8 bytes a row. Parquet is then refused.
     pub keep_rows: bool,
-    /// How long a pipe or terminal may have nothing new before the whole records that came are passed on as a chunk, which then says
-    /// so; such a chunk may be empty, and one more comes about every second until the input goes on. A chunk that takes longer than
-    /// that to fill is passed on as it is. By default, records wait until a chunk is full.
+    /// What makes live inputs (pipes, terminals) come out while they are read: a pipe that has nothing new for so long *pauses*
+    /// ([`crate::Chunk::is_before_pause`]), and a chunk comes at the latest a quarter of it after the one before, with the whole
+    /// records that came; it may be empty. After a pause, one comes about every second until the input goes on. By default, and
+    /// from regular files, records wait until a chunk is full.
     pub pause: Option<Duration>,
+    /// The clock, and what may call the reader away from an input that it waits for.
+    pub waiter: Arc<dyn Waiter>,
     /// How many malformed rows of a batch are kept with line number and reason. Default 5.
     pub bad_rows_kept: usize,
 }
@@ -106,6 +110,7 @@ impl Options {
             zstd_window_bytes_max: 128 << 20,
             keep_rows: false,
             pause: None,
+            waiter: Arc::new(SystemWaiter::default()),
             bad_rows_kept: 5,
         }
     }

@@ -29,6 +29,8 @@ pub struct Reader {
     position: Position,
     pool: Arc<Pool>,
     progress: Progress,
+    /// Whether it was said that the next input may be long in coming.
+    announced: bool,
 }
 
 struct Current {
@@ -73,7 +75,17 @@ impl Reader {
         let progress = Progress { bytes_read: Arc::default(), total_bytes: inputs::total_bytes(&inputs) };
         let position = Position::start(options.fingerprint());
         let pool = Pool::new(options.chunk_bytes);
-        Ok(Self { options, inputs, next_input: 0, current: None, layout: None, position, pool, progress })
+        Ok(Self {
+            options,
+            inputs,
+            next_input: 0,
+            current: None,
+            layout: None,
+            position,
+            pool,
+            progress,
+            announced: false,
+        })
     }
 
     /// Continues behind `position`: the remaining chunks are those of the reader it was taken from.
@@ -116,12 +128,15 @@ impl Reader {
     /// The next chunk, or `None` at the end of the last input.
     ///
     /// # Errors
-    /// An input that cannot be read, is cut short or damaged; a column that is not there.
+    /// An input that cannot be read, is cut short or damaged; a column that is not there; [`Error::Interrupted`].
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>> {
         loop {
             let Some(current) = &mut self.current else {
                 if self.next_input == self.inputs.len() {
                     return Ok(None);
+                }
+                if let Some(chunk) = self.announce() {
+                    return Ok(Some(chunk));
                 }
                 self.open_next(None)?;
                 continue;
@@ -135,10 +150,11 @@ impl Reader {
                 }
                 Records::Rows(cursor) => cursor.next(&self.progress.bytes_read).map(|(rows, consumed)| {
                     (self.position.offset, self.position.line) = (rows.end, rows.end);
-                    Cut { body: Body::Rows(rows), consumed, paused: false }
+                    let since = self.options.waiter.now();
+                    Cut { body: Body::Rows(rows), consumed, paused: false, since }
                 }),
             };
-            let Some(Cut { body, consumed, paused }) = cut else {
+            let Some(Cut { body, consumed, paused, since }) = cut else {
                 self.finish_current()?;
                 continue;
             };
@@ -154,8 +170,31 @@ impl Reader {
                 consumed,
                 position: self.position.clone(),
                 paused,
+                since,
             }));
         }
+    }
+
+    /// An empty chunk before an input that may be long in coming: the rows of those before it should not wait for it.
+    fn announce(&mut self) -> Option<Chunk> {
+        let layout = self.layout.as_ref().filter(|_| self.options.pause.is_some())?;
+        let is_live = !self.inputs[self.next_input].metadata().is_ok_and(|metadata| metadata.is_file());
+        self.announced = is_live && !self.announced;
+        let last = self.announced.then(|| self.next_input.checked_sub(1)).flatten()?;
+        let sequence = self.position.sequence;
+        self.position.sequence += 1;
+        Some(Chunk {
+            sequence,
+            input: Arc::clone(&self.inputs[last]),
+            input_index: last,
+            layout: Arc::clone(layout),
+            line: self.position.line + 1,
+            body: Body::Text(self.pool.take()),
+            consumed: 0,
+            position: self.position.clone(),
+            paused: true,
+            since: self.options.waiter.now(),
+        })
     }
 
     /// Where the reader stands.
@@ -203,7 +242,7 @@ impl Reader {
     fn pass(&self, finished: &Finished) -> Result<()> {
         let mut found = Finished::default();
         for path in self.inputs.iter().take(usize::try_from(finished.count).unwrap_or(usize::MAX)) {
-            let identity = Opened::look_at(path)?;
+            let identity = Opened::look_at(path, &self.options.waiter)?;
             self.progress.bytes_read.fetch_add(identity.size, Ordering::Relaxed);
             found.add(&identity);
         }
@@ -213,7 +252,7 @@ impl Reader {
     /// Opens the next input; where `resumed` is given, checks that it is this one and goes to the position.
     fn open_next(&mut self, resumed: Option<&Identity>) -> Result<()> {
         let (index, path) = (self.next_input, Arc::clone(&self.inputs[self.next_input]));
-        let opened = Opened::open(&path, &self.progress.bytes_read)?;
+        let opened = Opened::open(&path, &self.progress.bytes_read, &self.options.waiter)?;
         let head = opened.head();
         let format = layout::detect(&self.options, &path, head);
         match resumed {

@@ -4,18 +4,18 @@
 
 use crate::inputs::is_stdin;
 use crate::position::{HEAD_BYTES, Identity};
+use crate::wait::{Waiter, Wake};
 use crate::{Error, Options, Result};
 use flate2::bufread::MultiGzDecoder;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::Instant;
 
 /// Compressed bytes per read, as `gzip` and `zstd` take them; larger gains nothing.
 const COMPRESSED_BYTES: usize = 128 << 10;
@@ -36,15 +36,19 @@ pub(crate) struct Opened {
 
 impl Opened {
     /// Opens `path` and reads its first bytes. Every byte read is added to `progress`.
-    pub(crate) fn open(path: &Arc<Path>, progress: &Arc<AtomicU64>) -> Result<Self> {
+    pub(crate) fn open(
+        path: &Arc<Path>,
+        progress: &Arc<AtomicU64>,
+        waiter: &Arc<dyn Waiter>,
+    ) -> Result<Self> {
         let open_error = |source| Error::Open { path: path.to_path_buf(), source };
         let (source, file) = if is_stdin(path) {
-            (Source(own_stdin().map_err(open_error)?), None)
+            (own_stdin().map_err(open_error)?, None)
         } else {
-            let file = File::open(path).map_err(open_error)?;
+            let file = open_at_once(path).map_err(open_error)?;
             let regular = file.metadata().map_err(open_error)?.is_file();
             let copy = if regular { Some(file.try_clone().map_err(open_error)?) } else { None };
-            (Source(file), copy)
+            (file, copy)
         };
         let mut raw = Raw {
             source,
@@ -52,10 +56,12 @@ impl Opened {
             head_at: 0,
             consumed: 0,
             progress: Arc::clone(progress),
-            patience: None,
+            waiter: Arc::clone(waiter),
+            until: None,
+            is_called: false,
         };
         let is_enough = |head: &[u8]| if file.is_some() { head.len() >= HEAD_BYTES } else { is_told(head) };
-        raw.peek(is_enough).map_err(|source| Error::Read { path: path.to_path_buf(), at: 0, source })?;
+        raw.peek(is_enough).map_err(|source| raw.explain(path, source))?;
         let identity = match &file {
             Some(file) => Identity::file(path, file.metadata().map_err(open_error)?.len(), &raw.head),
             None => Identity::pipe(path),
@@ -64,12 +70,12 @@ impl Opened {
     }
 
     /// What `path` looks like, without reading from what is no regular file.
-    pub(crate) fn look_at(path: &Arc<Path>) -> Result<Identity> {
+    pub(crate) fn look_at(path: &Arc<Path>, waiter: &Arc<dyn Waiter>) -> Result<Identity> {
         let open_error = |source| Error::Open { path: path.to_path_buf(), source };
         if is_stdin(path) || !path.metadata().map_err(open_error)?.is_file() {
             return Ok(Identity::pipe(path));
         }
-        Ok(Self::open(path, &Arc::default())?.identity)
+        Ok(Self::open(path, &Arc::default(), waiter)?.identity)
     }
 
     /// The first bytes as they stand in the file.
@@ -94,7 +100,7 @@ impl Opened {
         } else {
             Decoder::Plain { raw, seekable: file.is_some() }
         };
-        Ok(Stream { path, decoder })
+        Ok(Stream { path, decoder, is_live: file.is_none() })
     }
 }
 
@@ -102,6 +108,7 @@ impl Opened {
 pub(crate) struct Stream {
     path: Arc<Path>,
     decoder: Decoder,
+    is_live: bool,
 }
 
 enum Decoder {
@@ -111,15 +118,21 @@ enum Decoder {
 }
 
 impl Stream {
-    /// Reads some bytes into `into`; 0 means the end. `None` if a pipe has nothing for as long as `patience`.
-    pub(crate) fn read_within(
-        &mut self,
-        into: &mut [u8],
-        patience: Option<Duration>,
-    ) -> Result<Option<usize>> {
-        self.raw_mut().patience = patience;
+    /// Whether its bytes may be long in coming, as those of a pipe; a regular file has all of them.
+    pub(crate) fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    /// What the input is waited for by.
+    pub(crate) fn waiter(&self) -> &Arc<dyn Waiter> {
+        &self.raw().1.waiter
+    }
+
+    /// Reads some bytes into `into`; 0 means the end. `None` if a pipe has nothing before it is `until`.
+    pub(crate) fn read_until(&mut self, into: &mut [u8], until: Option<Instant>) -> Result<Option<usize>> {
+        self.raw_mut().until = until;
         let outcome = self.read_or_wait(into);
-        self.raw_mut().patience = None;
+        self.raw_mut().until = None;
         match outcome {
             Err(Error::Read { source, .. }) if source.kind() == ErrorKind::WouldBlock => Ok(None),
             outcome => outcome.map(Some),
@@ -178,7 +191,7 @@ impl Stream {
     /// has not shrunk.
     pub(crate) fn identity_at_end(&self, opened: &Identity) -> Result<Option<Identity>> {
         let (_, raw) = self.raw();
-        let Source(file) = &raw.source;
+        let file = &raw.source;
         let (path, at) = (self.path.to_path_buf(), raw.consumed);
         if !opened.regular || at == opened.size {
             return Ok(None);
@@ -221,7 +234,7 @@ impl Stream {
                 || compression.is_empty()
                 || error.raw_os_error().is_some() =>
             {
-                Error::Read { path, at, source: error }
+                raw.explain(&path, error)
             }
             _ => Error::Damaged { path, what: compression, at, why: error.to_string() },
         }
@@ -230,17 +243,26 @@ impl Stream {
 
 /// The bytes as they come, counted, those peeked at first.
 struct Raw {
-    source: Source,
+    source: File,
     head: Vec<u8>,
     head_at: usize,
     consumed: u64,
     progress: Arc<AtomicU64>,
-    /// How long a read waits for a pipe, if not for ever.
-    patience: Option<Duration>,
+    waiter: Arc<dyn Waiter>,
+    /// When a read gives up waiting for a pipe, if it does.
+    until: Option<Instant>,
+    /// Whether the last wait ended because the reader was called away.
+    is_called: bool,
 }
 
-/// An open file, pipe or terminal.
-struct Source(File);
+/// Opens a file, and a named pipe without waiting for its writer: the first read waits for that, and can be called away.
+fn open_at_once(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    if path.metadata()?.file_type().is_fifo() {
+        options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+    }
+    options.read(true).open(path)
+}
 
 /// Standard input without the buffer that the standard library puts before it: what lies there would not be seen coming.
 fn own_stdin() -> io::Result<File> {
@@ -262,19 +284,33 @@ impl Raw {
         self.head.resize(HEAD_BYTES, 0);
         let mut filled = 0;
         while !is_enough(&self.head[..filled]) {
-            match self.source.read(&mut self.head[filled..]) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            match wait_and_read(
+                &self.source,
+                &*self.waiter,
+                None,
+                &mut self.is_called,
+                &mut self.head[filled..],
+            )? {
+                0 => break,
+                read => filled += read,
             }
         }
         self.head.truncate(filled);
         Ok(())
     }
 
+    /// The error of an operation on the source.
+    fn explain(&self, path: &Path, source: io::Error) -> Error {
+        let path = path.to_path_buf();
+        if self.is_called {
+            Error::Interrupted { path }
+        } else {
+            Error::Read { path, at: self.consumed, source }
+        }
+    }
+
     fn seek(&mut self, to: u64) -> io::Result<()> {
-        self.source.0.seek(SeekFrom::Start(to))?;
+        self.source.seek(SeekFrom::Start(to))?;
         self.head_at = self.head.len();
         self.progress.fetch_add(to.saturating_sub(self.consumed), Ordering::Relaxed);
         self.consumed = to;
@@ -286,10 +322,7 @@ impl Read for Raw {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let peeked = &self.head[self.head_at..];
         let count = if peeked.is_empty() {
-            if let Some(patience) = self.patience {
-                self.source.wait(patience)?;
-            }
-            self.source.read(into)?
+            wait_and_read(&self.source, &*self.waiter, self.until, &mut self.is_called, into)?
         } else {
             let count = peeked.len().min(into.len());
             into[..count].copy_from_slice(&peeked[..count]);
@@ -302,20 +335,24 @@ impl Read for Raw {
     }
 }
 
-impl Read for Source {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read(into)
-    }
-}
-
-impl Source {
-    /// Waits until a read would not; fails with [`ErrorKind::WouldBlock`] after `patience`, or when a signal comes.
-    fn wait(&self, patience: Duration) -> io::Result<()> {
-        let timeout = Timespec::try_from(patience).map_err(|_| ErrorKind::InvalidInput)?;
-        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout)) {
-            Ok(0) | Err(Errno::INTR) => Err(ErrorKind::WouldBlock.into()),
-            // What is wrong with the source, reading it will tell.
-            _ => Ok(()),
+/// Reads what is there, or waits for it. Fails with [`ErrorKind::WouldBlock`] when it is `until`, or with `is_called` set.
+fn wait_and_read(
+    mut source: &File,
+    waiter: &dyn Waiter,
+    until: Option<Instant>,
+    is_called: &mut bool,
+    into: &mut [u8],
+) -> io::Result<usize> {
+    loop {
+        let wake = waiter.wait(source.as_fd(), until)?;
+        *is_called = wake == Wake::Call;
+        if wake != Wake::Input {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        match source.read(into) {
+            // The bytes may have gone to another reader of the same pipe.
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            outcome => return outcome,
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Cuts a decompressed stream into chunks of whole records.
 //!
 //! 1. Where a chunk ends depends on the stream's bytes from the chunk's start on and on the options, on nothing
-//!    else: so a resumed stream is cut as the first one was. With a pause it also depends on when they came, but rows do not.
+//!    else: so a resumed stream is cut as the first one was. That of a live stream also depends on when they came, but rows do not.
 //! 2. Never more than the record limit is held, however long a record is.
 
 use crate::boundary::Boundary;
 use crate::chunk::{Body, Buffer, Pool};
 use crate::position::Identity;
 use crate::stream::Stream;
-use crate::{Options, Result};
+use crate::{Error, Options, Result};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,27 +22,43 @@ pub(crate) struct TextInput {
     pub(crate) offset: u64,
     /// Newlines before the carry.
     pub(crate) line: u64,
+    clock: Clock,
+}
+
+/// What a live stream's cuts depend on beside its bytes.
+struct Clock {
+    /// When the last chunk was given out, and when bytes came last.
+    given_at: Instant,
+    moved_at: Instant,
     /// Whether the last cut was made because nothing more came, and nothing has come since.
     resting: bool,
+    /// Whether it was said that a record longer than a chunk has begun.
+    announced: bool,
 }
 
 /// What was cut off the stream.
 pub(crate) struct Cut {
     pub(crate) body: Body,
     pub(crate) consumed: u64,
-    /// Whether it was made because nothing more came.
+    /// See [`crate::Chunk::is_before_pause`].
     pub(crate) paused: bool,
+    /// See [`crate::Chunk::since`].
+    pub(crate) since: Instant,
 }
 
 const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 /// How long a stream is waited for that has paused already.
 const RESTING: Duration = Duration::from_secs(1);
+/// Chunks of a live stream that come in the time of a pause, at least. A row that must be out within a pause may then wait in the reader for
+/// a quarter of it, and as long again for the next chunk, which leaves half to whoever collects rows.
+const CHUNKS_A_PAUSE: u32 = 4;
 
 impl TextInput {
     /// Starts to read `stream`, leaving out a byte order mark.
     pub(crate) fn new(stream: Stream, boundary: Boundary) -> Result<Self> {
-        let mut input =
-            Self { stream, boundary, carry: Vec::new(), ended: false, offset: 0, line: 0, resting: false };
+        let now = stream.waiter().now();
+        let clock = Clock { given_at: now, moved_at: now, resting: false, announced: false };
+        let mut input = Self { stream, boundary, carry: Vec::new(), ended: false, offset: 0, line: 0, clock };
         // A pipe that has three other bytes to say need not say them all before its first line is passed on.
         while BYTE_ORDER_MARK.starts_with(&input.carry) && input.carry != BYTE_ORDER_MARK && !input.ended {
             input.read_carry(BYTE_ORDER_MARK.len())?;
@@ -103,21 +119,52 @@ impl TextInput {
 
     /// Cuts off the next chunk: the whole records within `chunk_bytes` and `chunk_lines`, or one record that is longer.
     pub(crate) fn next(&mut self, pool: &Arc<Pool>, options: &Options) -> Result<Option<Cut>> {
+        let cut = self.next_by_clock(pool, options)?;
+        self.clock.given_at = match &cut {
+            // Records that a full chunk left behind have waited as long as it has.
+            Some(cut) if self.carry.contains(&b'\n') => cut.since,
+            _ => self.stream.waiter().now(),
+        };
+        Ok(cut)
+    }
+
+    fn next_by_clock(&mut self, pool: &Arc<Pool>, options: &Options) -> Result<Option<Cut>> {
         let (chunk_bytes, limit) = (options.chunk_bytes, options.record_limit());
+        let pause = options.pause.filter(|_| self.stream.is_live());
         let mut buffer = pool.take();
         buffer.extend(&self.carry);
         self.carry.clear();
-        let started = Instant::now();
+        let mut since = self.clock.given_at;
+        let mut until = pause.map(|pause| {
+            self.stream.waiter().now()
+                + if self.clock.resting { pause.max(RESTING) } else { pause / CHUNKS_A_PAUSE }
+        });
         while buffer.len() < chunk_bytes && !self.ended {
-            if !self.read_unless_paused(&mut buffer, chunk_bytes, options)? {
-                return Ok(Some(self.cut_at_pause(buffer)));
+            match self.stream.read_until(buffer.spare(chunk_bytes), until) {
+                Ok(Some(count)) => {
+                    buffer.advance(count);
+                    self.ended = count == 0;
+                }
+                Ok(None) => return Ok(Some(self.cut_by_time(buffer, pause, since))),
+                // What came is passed on first: the next call fails as this one did.
+                Err(Error::Interrupted { .. }) if self.boundary.last(buffer.filled()).is_some() => {
+                    return Ok(Some(self.cut_by_time(buffer, pause, since)));
+                }
+                Err(error) => {
+                    self.carry.extend_from_slice(buffer.filled());
+                    return Err(error);
+                }
+            }
+            let Some(pause) = pause else { continue };
+            let now = self.stream.waiter().now();
+            self.clock.moved_at = now;
+            if self.clock.resting {
+                self.clock.resting = false;
+                (since, until) = (now, Some(now + pause / CHUNKS_A_PAUSE));
             }
             // A stream that trickles without a pause would hold its first records back until the chunk is full.
-            if options.pause.is_some_and(|pause| started.elapsed() >= pause)
-                && buffer.len() < chunk_bytes
-                && let Some(end) = self.boundary.last(buffer.filled())
-            {
-                return Ok(Some(self.cut(buffer, end)));
+            if until.is_some_and(|until| now >= until) && buffer.len() < chunk_bytes && !self.ended {
+                return Ok(Some(self.cut_by_time(buffer, Some(pause), since)));
             }
         }
         if buffer.len() == 0 {
@@ -127,20 +174,24 @@ impl TextInput {
         if let Some(end) =
             after_line(within, options.chunk_lines).and_then(|end| self.boundary.last(&within[..end]))
         {
-            return Ok(Some(self.cut(buffer, end)));
+            return Ok(Some(self.cut(buffer, end, since)));
         }
         if buffer.len() < chunk_bytes {
             let end = buffer.len();
-            return Ok(Some(self.cut(buffer, end)));
+            return Ok(Some(self.cut(buffer, end, since)));
         }
-        match self.boundary.last(&buffer.filled()[..chunk_bytes]) {
-            Some(end) => Ok(Some(self.cut(buffer, end))),
-            None => self.cut_long(buffer, limit).map(Some),
+        if let Some(end) = self.boundary.last(&buffer.filled()[..chunk_bytes]) {
+            return Ok(Some(self.cut(buffer, end, since)));
         }
+        if pause.is_some() && !std::mem::replace(&mut self.clock.announced, true) {
+            return Ok(Some(Cut { paused: true, ..self.cut(buffer, 0, since) }));
+        }
+        self.clock.announced = false;
+        self.cut_long(buffer, limit, since).map(Some)
     }
 
     /// Cuts off one record that is longer than a chunk.
-    fn cut_long(&mut self, mut buffer: Buffer, limit: usize) -> Result<Cut> {
+    fn cut_long(&mut self, mut buffer: Buffer, limit: usize, since: Instant) -> Result<Cut> {
         let mut search = self.boundary.search();
         let mut searched = 0;
         loop {
@@ -148,10 +199,15 @@ impl TextInput {
             searched = buffer.len();
             let end = end.or(self.ended.then_some(searched));
             match end {
-                Some(end) if end <= limit => return Ok(self.cut(buffer, end)),
+                Some(end) if end <= limit => return Ok(self.cut(buffer, end, since)),
                 Some(end) => {
-                    let consumed = self.cut(buffer, end).consumed;
-                    return Ok(Cut { body: Body::TooLong { limit_bytes: limit }, consumed, paused: false });
+                    let consumed = self.cut(buffer, end, since).consumed;
+                    return Ok(Cut {
+                        body: Body::TooLong { limit_bytes: limit },
+                        consumed,
+                        paused: false,
+                        since,
+                    });
                 }
                 None if searched > limit => break,
                 // One byte past the limit tells a record that ends there from one that goes on.
@@ -167,34 +223,26 @@ impl TextInput {
             }
             self.read(&mut buffer, limit.min(64 << 10))?;
             if let Some(end) = search.feed(buffer.filled()) {
-                consumed += self.cut(buffer, end).consumed;
+                consumed += self.cut(buffer, end, since).consumed;
                 break;
             }
         }
-        Ok(Cut { body: Body::TooLong { limit_bytes: limit }, consumed, paused: false })
+        Ok(Cut { body: Body::TooLong { limit_bytes: limit }, consumed, paused: false, since })
     }
 
-    fn cut(&mut self, mut buffer: Buffer, end: usize) -> Cut {
+    fn cut(&mut self, mut buffer: Buffer, end: usize, since: Instant) -> Cut {
         self.carry.extend_from_slice(&buffer.filled()[end..]);
         buffer.truncate(end);
         let consumed = self.pass(buffer.filled());
-        Cut { body: Body::Text(buffer), consumed, paused: false }
+        Cut { body: Body::Text(buffer), consumed, paused: false, since }
     }
 
-    /// The whole records that came, if any, while the stream has nothing more.
-    fn cut_at_pause(&mut self, buffer: Buffer) -> Cut {
-        self.resting = true;
+    /// The whole records that came, if any. The stream pauses if nothing came for long enough.
+    fn cut_by_time(&mut self, buffer: Buffer, pause: Option<Duration>, since: Instant) -> Cut {
+        let quiet = self.stream.waiter().now().duration_since(self.clock.moved_at);
+        self.clock.resting = pause.is_some_and(|pause| quiet >= pause);
         let end = self.boundary.last(buffer.filled()).unwrap_or(0);
-        Cut { paused: true, ..self.cut(buffer, end) }
-    }
-
-    /// Reads as [`TextInput::read`]; false if nothing came for as long as the options wait.
-    fn read_unless_paused(&mut self, buffer: &mut Buffer, target: usize, options: &Options) -> Result<bool> {
-        let patience = options.pause.map(|pause| if self.resting { pause.max(RESTING) } else { pause });
-        let Some(count) = self.stream.read_within(buffer.spare(target), patience)? else { return Ok(false) };
-        buffer.advance(count);
-        (self.ended, self.resting) = (count == 0, false);
-        Ok(true)
+        Cut { paused: self.clock.resting, ..self.cut(buffer, end, since) }
     }
 
     /// Notes that `bytes` are behind us.

@@ -108,9 +108,16 @@ fn pauses(compress: impl Fn(&[u8]) -> Vec<u8> + Send + 'static) {
     asked.send(b"a\n").unwrap();
     let mut reader = Reader::open(options.clone()).unwrap();
     let (parser, mut batch) = (parser(&options), Batch::new());
+    let mut paused = false;
     let mut next = || {
-        let chunk = reader.next_chunk().unwrap()?;
-        assert!(chunk.is_before_pause());
+        let chunk = loop {
+            let chunk = reader.next_chunk().unwrap()?;
+            paused |= chunk.is_before_pause();
+            // One that came because it was time says nothing new.
+            if !chunk.is_empty() || std::mem::take(&mut paused) {
+                break chunk;
+            }
+        };
         parser.parse(chunk, &mut batch).unwrap();
         Some(
             (0..batch.rows())
@@ -118,15 +125,16 @@ fn pauses(compress: impl Fn(&[u8]) -> Vec<u8> + Send + 'static) {
                 .collect::<String>(),
         )
     };
-    assert_eq!(next().unwrap(), "a\n");
-    asked.send(b"b\nc\nhal").unwrap();
-    assert_eq!(next().unwrap(), "b\nc\n");
-    asked.send(b"f\n").unwrap();
-    assert_eq!(next().unwrap(), "half\n");
-    assert_eq!(next().unwrap(), "", "a stream at rest says so");
+    for (sent, came) in [(None, "a\n"), (Some("b\nc\nhal"), "b\nc\n"), (Some("f\n"), "half\n")] {
+        sent.into_iter().for_each(|sent| asked.send(sent.as_bytes()).unwrap());
+        assert_eq!(next().unwrap(), came);
+        assert_eq!(next().unwrap(), "", "a stream at rest says so");
+    }
     drop(asked);
     writer.join().unwrap();
-    assert_eq!(next(), None);
+    while let Some(rows) = next() {
+        assert_eq!(rows, "");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The one error type. Each variant carries the facts; `Display` is a sentence with the numbers and the remedy.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The result of everything that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -30,9 +30,9 @@ pub enum Error {
     },
 
     /// Stored bytes are not what was written: damage, or not our file.
-    #[error("{} is damaged at byte {at}: {what} should be {expected} but is {found}; restore the store from a copy", path.display())]
+    #[error("{} at byte {at}: {what} should be {expected} but is {found}; {}", damaged(path), restore(path))]
     Corrupt {
-        /// The file.
+        /// The file; empty where bytes were handed in, from wherever the caller keeps them.
         path: PathBuf,
         /// Byte offset of the damage in the file (or in the serialized bytes).
         at: u64,
@@ -156,6 +156,17 @@ pub enum Error {
         why: String,
     },
 
+    /// The handle was opened by another process, of which this one is a fork. Nothing was read or written through it.
+    #[error("{} was opened by process {opened_by}, and this is process {pid}, a fork of it; open it again in this one", path.display())]
+    Forked {
+        /// The store's directory, or a file of it.
+        path: PathBuf,
+        /// The process that opened it.
+        opened_by: u32,
+        /// This process.
+        pid: u32,
+    },
+
     /// A store that was opened read-only was asked to write.
     #[error("{} is open read-only and cannot be changed; open it for writing", path.display())]
     ReadOnly {
@@ -174,6 +185,32 @@ pub(crate) fn invalid<T>(
     Err(Error::InvalidOption { name, value: value.to_string(), why: why.into() })
 }
 
+fn damaged(path: &Path) -> String {
+    match path.as_os_str().is_empty() {
+        true => "the bytes are damaged or cut off".to_owned(),
+        false => format!("{} is damaged", path.display()),
+    }
+}
+
+fn restore(path: &Path) -> &'static str {
+    match path.as_os_str().is_empty() {
+        true => "give all bytes as they were written, or take them from another copy",
+        false => "restore the store from a copy",
+    }
+}
+
+impl Error {
+    /// Says which file the bytes come from, where whoever decoded them did not know.
+    pub(crate) fn in_file(self, file: &Path) -> Self {
+        match self {
+            Error::Corrupt { path, at, what, expected, found } if path.as_os_str().is_empty() => {
+                Error::Corrupt { path: file.to_path_buf(), at, what, expected, found }
+            }
+            error => error,
+        }
+    }
+}
+
 /// The error for encoded bytes that no encoder wrote. `at` counts from the start of the encoded form; who read it from a file
 /// knows which.
 #[cold]
@@ -184,10 +221,46 @@ pub(crate) fn corrupt_bytes(
     found: impl ToString,
 ) -> Error {
     Error::Corrupt {
-        path: PathBuf::from("<bytes>"),
+        path: PathBuf::new(),
         at: at as u64,
         what,
         expected: expected.to_string(),
         found: found.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sketch::{CountMin, HyperLogLog, SpaceSaving};
+    use crate::store::{Store, StoreOptions};
+
+    #[test]
+    fn bytes_that_were_handed_in_are_no_store() {
+        let store = Store::in_memory(StoreOptions::new()).unwrap();
+        let bytes = SpaceSaving::new(16, 8, store.hasher()).unwrap().to_bytes();
+        for cut in [0, 10, 40, 100, bytes.len() - 1] {
+            let errors = [
+                SpaceSaving::from_bytes(&bytes[..cut]).map(drop),
+                HyperLogLog::from_bytes(&bytes[..cut]).map(drop),
+                CountMin::<u32>::from_bytes(&bytes[..cut]).map(drop),
+            ];
+            for error in errors.map(Result::unwrap_err) {
+                let text = error.to_string();
+                assert!(!text.contains("store") && !text.contains('<') && !text.contains("  "), "{text}");
+            }
+            let text = SpaceSaving::from_bytes(&bytes[..cut]).unwrap_err().to_string();
+            assert!(text.starts_with("the bytes are damaged or cut off at byte"), "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_stores_file_name_the_file() {
+        let store = Store::in_memory(StoreOptions::new().threads(0)).unwrap();
+        let file = store.files().write_blob(b"no sketch").unwrap();
+        let error = store
+            .files()
+            .read_blob_with(&file, |total_bytes, source| SpaceSaving::read_from(total_bytes, source))
+            .unwrap_err();
+        assert!(error.to_string().starts_with("memory/000002.seg is damaged at byte"), "{error}");
     }
 }

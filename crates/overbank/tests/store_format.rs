@@ -1,12 +1,12 @@
-//! The bytes of a store of format version 1: a byte that changes bumps the version.
+//! The bytes of a store of format version 2: a byte that changes bumps the version. Version 1 is read.
 //!
 //! `OVERBANK_BLESS=1 cargo test -p overbank --test store_format` writes the golden files anew.
 #![allow(clippy::unwrap_used, reason = "a test may fail by a panic; clippy.toml covers only test functions")]
 
-use overbank::Result;
 use overbank::device::sim::SimDevice;
 use overbank::device::{Access, Device};
 use overbank::store::{CommitId, Files, Participant, Prepared, Record, Store, StoreOptions, Structure};
+use overbank::{Error, Result};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -25,8 +25,8 @@ impl Participant for Text {
     fn committed(&mut self, _: CommitId) {}
 }
 
-fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/store-v1").join(name)
+fn golden(version: u32, name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/store-v{version}")).join(name)
 }
 
 fn options() -> StoreOptions {
@@ -58,29 +58,58 @@ fn a_store_has_the_bytes_of_its_golden_files() {
     for name in device.list().unwrap() {
         let found = bytes(&device, &name);
         if std::env::var_os("OVERBANK_BLESS").is_some() {
-            std::fs::create_dir_all(golden("")).unwrap();
-            std::fs::write(golden(&name), &found).unwrap();
+            std::fs::create_dir_all(golden(2, "")).unwrap();
+            std::fs::write(golden(2, &name), &found).unwrap();
         }
-        let expected = std::fs::read(golden(&name)).unwrap();
+        let expected = std::fs::read(golden(2, &name)).unwrap();
         let first = found.iter().zip(&expected).position(|(found, expected)| found != expected);
         assert_eq!((found.len(), first), (expected.len(), None), "{name}: length, first byte that differs");
     }
 }
 
-#[test]
-fn the_golden_files_open() {
+/// The device with the golden files of a version.
+fn stored(version: u32) -> SimDevice {
     let device = SimDevice::new(1);
-    for entry in std::fs::read_dir(golden("")).unwrap() {
+    for entry in std::fs::read_dir(golden(version, "")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         device.create(name).unwrap().write(0, &std::fs::read(&path).unwrap()).unwrap();
     }
-    let store = Store::open_on(Arc::new(device), options()).unwrap();
-    assert_eq!(store.position(), b"offset=4712");
-    assert!(store.record("clicks by page").is_none());
-    let entry = store.record("seen").unwrap();
-    assert_eq!(entry.structure, Structure { id: 4242, version: 3 });
-    assert_eq!(entry.record.state, b"inline state");
-    assert_eq!(store.files().read_blob(&entry.record.files[0]).unwrap(), b"another blob");
-    assert!(store.verify().unwrap().is_whole());
+    device
+}
+
+#[test]
+fn the_golden_files_open() {
+    for version in [1, 2] {
+        let device = Arc::new(stored(version));
+        let read_only = Store::open_read_only_on(device.clone(), options()).unwrap();
+        assert_eq!(read_only.position(), b"offset=4712");
+        let store = Store::open_on(device.clone(), options()).unwrap();
+        assert_eq!(store.position(), b"offset=4712");
+        assert!(store.record("clicks by page").is_none());
+        let entry = store.record("seen").unwrap();
+        assert_eq!(entry.structure, Structure { id: 4242, version: 3 });
+        assert_eq!(entry.record.state, b"inline state");
+        assert_eq!(store.files().read_blob(&entry.record.files[0]).unwrap(), b"another blob");
+        assert!(store.verify().unwrap().is_whole());
+        drop(store);
+        assert_eq!(
+            Store::open_on(device, options()).unwrap().position(),
+            b"offset=4712",
+            "closed, and opened again"
+        );
+    }
+}
+
+#[test]
+fn a_store_of_version_1_that_a_writer_closed_has_its_mark() {
+    let device = stored(1);
+    let cut = |device: SimDevice| {
+        let manifest = device.open("000001.man", Access::Write).unwrap();
+        manifest.set_len(manifest.len_bytes().unwrap() - 8192).unwrap();
+        Store::open_read_only_on(Arc::new(device), options())
+    };
+    assert!(!matches!(cut(device.fork()), Err(Error::Corrupt { what, .. }) if what.contains("length")));
+    drop(Store::open_on(Arc::new(device.clone()), options()).unwrap());
+    assert!(matches!(cut(device), Err(Error::Corrupt { what, .. }) if what.contains("length")));
 }

@@ -22,9 +22,16 @@ const BANNED: &[&str] = &[
     concat!("proxy.golang", ".org"),
 ];
 
-/// Where `unsafe` may stand: code for one instruction set, the device's files, the C interface, the bench's memory map.
-const UNSAFE_PLACES: &[&str] =
-    &["crates/overbank/src/bits/", "crates/overbank/src/device/file", "crates/capi/", "bench/src/mapping.rs"];
+/// Where `unsafe` may stand: code for one instruction set, the device's files, the C interface, the command's allocator, the
+/// bench's memory map, and the test that forks.
+const UNSAFE_PLACES: &[&str] = &[
+    "crates/overbank/src/bits/",
+    "crates/overbank/src/device/file",
+    "crates/overbank/tests/fork.rs",
+    "crates/capi/",
+    "crates/cli/src/allocator.rs",
+    "bench/src/mapping.rs",
+];
 
 /// What reaches past the device: storage, time, randomness.
 const WORLD: &[(&str, &[&str])] = &[
@@ -78,7 +85,8 @@ pub(crate) fn rust(source: &Source<'_>, test_only: bool, faults: &mut Vec<Fault>
             fault(
                 at,
                 "unsafe",
-                "unsafe code belongs into bits/, device/file*, the C interface or the bench's mapping.rs"
+                "unsafe code belongs into bits/, device/file*, the C interface, the command's allocator.rs, the bench's mapping.rs or \
+                 the test that forks"
                     .into(),
             );
         }

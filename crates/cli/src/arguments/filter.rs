@@ -23,10 +23,11 @@ pub(crate) struct FilterArguments {
 A row is a line, or what the format has for one; it comes out byte for byte as it came in, in its place. Without a
 field the whole line is the key. \"New\" is certain; a new key is taken for a seen one at the rate of --error.
 
-Rows wait while they are asked for together; a pipe that pauses gets its answer at once. A store remembers which rows
-standard output has, and after an interruption the same command with --resume goes on behind them. If standard
-output is a file (>> FILE), it is cut back to the last commit, so no row is lost or comes twice; a pipe may get the
-rows since the last commit a second time after a crash, never after Ctrl-C.
+Rows wait while they are asked for together, but those of a pipe no longer than 0.1 s or ten times the last answer; a
+pipe that pauses gets its answer at once. A store remembers which rows standard output has, and after an interruption
+the same command with --resume goes on behind them. If standard output is a file (>> FILE), it is cut back to the last
+commit, so no row is lost or comes twice; a pipe may get the rows since the last commit a second time after a crash,
+never after Ctrl-C: what it did not take then, the next run prints.
 
 Examples:
   overbank dedup urls.txt.gz > unique.txt
@@ -42,8 +43,8 @@ pub(crate) struct DedupArguments {
     #[arg(short = 'v', long)]
     pub(crate) invert: bool,
 
-    /// Forget the keys of the input instead, and print nothing; a key that was never there can take a seen one with it at the
-    /// rate of --error
+    /// Forget the keys of the input instead, and print nothing; at the rate of --error a key that was never there takes a seen one
+    /// with it, and one that was taken for another goes with that
     #[arg(long, requires = "store", conflicts_with_all = ["invert", "window"])]
     pub(crate) remove: bool,
 
@@ -64,7 +65,7 @@ pub(crate) struct DedupArguments {
     #[arg(long, requires = "store", conflicts_with = "resume")]
     pub(crate) append: bool,
 
-    /// Seconds between commits to the store; rows that wait for their answer are not hurried
+    /// Seconds between commits to the store, if something new came; rows that wait for their answer are not hurried
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "store", value_parser = parse_seconds)]
     pub(crate) commit_every: f64,
 
@@ -153,7 +154,7 @@ pub(crate) struct BuildArguments {
     #[arg(long, conflicts_with = "resume")]
     pub(crate) append: bool,
 
-    /// Seconds between commits to the store
+    /// Seconds between commits to the store, if something new came
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = parse_seconds)]
     pub(crate) commit_every: f64,
 

@@ -20,7 +20,8 @@ pub(crate) use stream::StreamArguments;
 #[derive(Parser, Debug)]
 #[command(name = "overbank", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
-Sizes take KiB, MiB, GiB, KB, MB, GB. Exit codes: 0 done; 1 asked for something that is not there; 2 error; 130 interrupted.")]
+Sizes take KiB, MiB, GiB, KB, MB, GB. Exit codes: 0 done; 1 asked for something that is not there; 2 error; 130 interrupted, also by
+SIGTERM or SIGHUP.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -26,7 +26,7 @@ pub(crate) struct StreamArguments {
     #[arg(long, requires = "store", conflicts_with = "resume")]
     pub(crate) append: bool,
 
-    /// Seconds between commits to the store
+    /// Seconds between commits to the store, if something new came
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "store", value_parser = parse_seconds)]
     pub(crate) commit_every: f64,
 

@@ -3,6 +3,7 @@
 use super::filter;
 use crate::arguments::StoreArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
+use crate::key_fields;
 use crate::page::{Align, Page, print_json};
 use crate::run_state::{FilterState, RunState};
 use crate::{picture, units};
@@ -17,6 +18,7 @@ use std::sync::PoisonError;
 const PROFILE: u16 = 16;
 const FREQUENCY: u16 = 17;
 const FILTER: u16 = filter::STRUCTURE;
+const OWED: u16 = filter::OWED_STRUCTURE;
 
 pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     let store = super::open_to_read(&arguments.store)?;
@@ -26,9 +28,10 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         HashKind::Xxh3 => "XXH3-128",
         HashKind::SipHash13 => "SipHash-1-3",
     };
+    let writer = store.writer()?;
     let sketches = sketches(&store)?;
     let filter = match store.record(filter::NAME) {
-        Some(_) => Some(filter::info::report(&store, &arguments.store)?),
+        Some(_) => Some(filter::info::facts(&store, &arguments.store)?),
         None => None,
     };
     let run = RunState::from_bytes(&commit.position)
@@ -44,6 +47,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
             "commit": commit.commit.0,
             "commit_time_ns": commit.time_ns,
             "device": store.device().describe(),
+            "writer_pid": writer,
             "complete": run.as_ref().map(|run| run.complete),
             "summaries": summaries.iter().map(|summary| json!({
                 "name": summary.name,
@@ -69,6 +73,11 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         ago(store.device().now_ns(), commit.time_ns)
     ));
     page.line(&format!("  reads by    {}", store.device().describe()));
+    match writer {
+        Some(0) => page.line("  written by  another process, now"),
+        Some(pid) => page.line(&format!("  written by  process {pid}, now")),
+        None => {}
+    }
     if let Some(run) = run {
         let state = if run.complete { "read to its end" } else { "interrupted; --resume goes on" };
         page.line(&format!("  stream      {state}"));
@@ -100,9 +109,9 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         page.heading(&format!("Sketch {name}"), "");
         picture::flash_lines(&mut page, sketch);
     }
-    if let Some(report) = &filter {
+    if let Some(facts) = &filter {
         page.heading("Filter", "");
-        picture::filter_lines(&mut page, report);
+        picture::filter_lines(&mut page, facts);
     }
     page.print()?;
     Ok(Outcome::Found)
@@ -114,6 +123,8 @@ fn kind(structure: u16) -> &'static str {
         PROFILE => "profile",
         FREQUENCY => "counts on flash",
         FILTER => "keys seen",
+        key_fields::STRUCTURE => "what the key is",
+        OWED => "rows to print",
         _ => "unknown",
     }
 }

@@ -5,6 +5,7 @@
 use super::{filter, keys, open_to_read};
 use crate::arguments::SeenArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
+use crate::key_fields::KeyFields;
 use crate::page::key_text;
 use crate::units;
 use serde_json::json;
@@ -21,7 +22,15 @@ pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
     let reader = filter.lock().unwrap_or_else(PoisonError::into_inner).reader();
     let mut out = BufWriter::new(io::stdout().lock());
     let mut absent = false;
+    let fields = KeyFields::of(&store)?;
+    let mut has_warned = false;
     keys::each_batch(asked, store.hasher(), |batch| {
+        if let Some(fields) = fields.as_ref().filter(|_| !has_warned)
+            && let Some(key) = batch.keys().find(|key| fields.has_other_number(key))
+        {
+            has_warned = true;
+            warn_of_other_fields(key, fields);
+        }
         if arguments.counts {
             for (key, count) in batch.keys().zip(reader.count_many(batch.hashes())?) {
                 absent |= count == 0;
@@ -37,6 +46,18 @@ pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
     })?;
     out.flush()?;
     Ok(if absent { Outcome::Absent } else { Outcome::Found })
+}
+
+/// Says on standard error that a key cannot have come, for it is written otherwise than those of the store.
+fn warn_of_other_fields(key: &[u8], fields: &KeyFields) {
+    // Nobody is left to tell when standard error is closed too.
+    let _ = writeln!(
+        io::stderr(),
+        "overbank: the store's keys were made with {}: they have {} fields with a tab between, unlike {}; it cannot have come",
+        fields.shown(),
+        fields.len(),
+        key_text(key, KEY_COLUMNS)
+    );
 }
 
 fn print(

@@ -2,6 +2,7 @@
 
 use super::stream::{Demand, Flash, Job};
 use crate::failure::Failure;
+use crate::key_fields::KeyFields;
 use crate::run_state::RunState;
 use crate::units;
 use overbank::Seed;
@@ -55,6 +56,9 @@ impl Session {
             }
             (profile, None)
         };
+        if let Some(directory) = &arguments.store {
+            KeyFields::new(&arguments.input.key).adopt(&store, directory)?;
+        }
         let profile = profile.attach(&store)?;
         Ok(Self { store, profile, resume_at, kept: arguments.store.is_some() })
     }

@@ -15,8 +15,11 @@ use crate::{process, units};
 use overbank::frequency::FrequencyOptions;
 use overbank::profile::{Plan, Profile};
 use overbank_ingest::{Parser, Reader};
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
+
+/// A pipe is looked at four times in so long, whether or not it has filled a chunk: commits are due by time.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// What a command makes of a stream.
 pub(super) struct Job<'a> {
@@ -85,6 +88,8 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     let mut options = input::reader_options(&arguments.input, arguments.weight.as_ref(), job.value)?;
     let session = Session::open(job, plan(arguments.machine.memory, job.flash.is_some())?, threads)?;
     input::fit_chunks(&mut options, session.profile().plan(), threads);
+    options.pause = Some(PAUSE);
+    options.waiter = Arc::new(interrupt.waiter()?);
     let mut reader = match &session.resume_at {
         Some(position) => Reader::resume(options.clone(), position)?,
         None => Reader::open(options.clone())?,
@@ -98,12 +103,15 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
         let (mut ended, mut moved) = (false, false);
         let mut profile = session.profile();
         let reading = profile.update(threads, &input, || {
-            // At least one chunk lies between two commits, however short the time between them.
+            // Something new lies between two commits, however short the time between them.
             if interrupt.is_raised() || moved && session.kept && Instant::now() >= deadline {
                 return Ok(None);
             }
-            let chunk = reader.next_chunk()?;
-            moved = true;
+            let chunk = match reader.next_chunk() {
+                Err(overbank_ingest::Error::Interrupted { .. }) => return Ok(None),
+                chunk => chunk?,
+            };
+            moved |= chunk.as_ref().is_some_and(|chunk| !chunk.is_empty());
             ended = chunk.is_none();
             progress.update(reader.bytes_read());
             Ok(chunk)

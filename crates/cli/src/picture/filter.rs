@@ -2,7 +2,7 @@
 
 use crate::page::{Align, Page};
 use crate::units;
-use overbank::filter::cascade::Report;
+use overbank::filter::cascade::{CascadeFilter, Distinct, Report};
 use serde_json::{Value, json};
 use std::io::Write as _;
 
@@ -17,6 +17,23 @@ pub(crate) struct RowCounts {
     /// Malformed rows.
     pub(crate) skipped: u64,
     pub(crate) bytes: u64,
+}
+
+/// What a filter holds.
+pub(crate) struct FilterFacts {
+    pub(crate) report: Report,
+    pub(crate) distinct: Distinct,
+}
+
+impl FilterFacts {
+    pub(crate) fn of(filter: &CascadeFilter) -> overbank::Result<Self> {
+        Ok(Self { distinct: filter.distinct()?, report: filter.report() })
+    }
+
+    /// Keys as a share of those that were expected.
+    fn fullness(&self) -> f64 {
+        self.distinct.estimate as f64 / self.report.options.keys as f64
+    }
 }
 
 /// What a pass of `dedup` was and took.
@@ -39,17 +56,15 @@ impl DedupCost {
 }
 
 /// Says on standard error what a pass was: standard output belongs to the rows.
-pub(crate) fn print_dedup(cost: &DedupCost, report: &Report, is_json: bool) {
-    let text = if is_json {
-        format!("{}\n", dedup_json(cost, report))
-    } else {
-        dedup_page(cost, report).into_text()
-    };
+pub(crate) fn print_dedup(cost: &DedupCost, facts: &FilterFacts, is_json: bool) {
+    let text =
+        if is_json { format!("{}\n", dedup_json(cost, facts)) } else { dedup_page(cost, facts).into_text() };
     // Nobody is left to tell when standard error is closed too.
     let _ = anstream::AutoStream::auto(std::io::stderr().lock()).write_all(text.as_bytes());
 }
 
-fn dedup_page(cost: &DedupCost, report: &Report) -> Page {
+fn dedup_page(cost: &DedupCost, facts: &FilterFacts) -> Page {
+    let report = &facts.report;
     let counts = &cost.counts;
     let mut page = Page::new();
     let rate = format!(
@@ -78,7 +93,7 @@ fn dedup_page(cost: &DedupCost, report: &Report) -> Page {
     page
 }
 
-fn dedup_json(cost: &DedupCost, report: &Report) -> Value {
+fn dedup_json(cost: &DedupCost, facts: &FilterFacts) -> Value {
     let counts = &cost.counts;
     json!({
         "rows": counts.rows,
@@ -88,26 +103,36 @@ fn dedup_json(cost: &DedupCost, report: &Report) -> Value {
         "removed": cost.removed,
         "skipped": counts.skipped,
         "bytes": counts.bytes,
-        "wrong_expected": cost.wrong(report),
+        "wrong_expected": cost.wrong(&facts.report),
         "seconds": cost.seconds,
         "threads": cost.threads,
         "memory_bytes": cost.memory_bytes,
         "peak_memory_bytes": cost.peak_memory_bytes,
         "written_bytes": cost.written_bytes,
-        "filter": filter_json(report),
+        "filter": filter_json(facts),
     })
 }
 
 /// A filter in a few lines.
-pub(crate) fn filter_lines(page: &mut Page, report: &Report) {
-    let repeats = format!("{} with repeats", units::count(report.occurrences));
-    page.fact("keys", &units::count(report.fingerprints), &repeats);
+pub(crate) fn filter_lines(page: &mut Page, facts: &FilterFacts) {
+    let FilterFacts { report, distinct } = facts;
+    let Distinct { estimate, lower, upper } = *distinct;
+    let bounds = match lower == upper {
+        true => "different ones".to_owned(),
+        false => format!("different ones, about; {} to {}", units::count(lower), units::count(upper)),
+    };
+    page.fact("keys", &units::count(estimate), &bounds);
+    page.fact("inserted", &units::count(report.occurrences), "with repeats");
     let expected = format!("of {} expected", units::count(report.options.keys));
-    page.fact("full", &units::percent(report.fullness), &expected);
+    page.fact("full", &units::percent(facts.fullness()), &expected);
     let promised = format!("for new keys; {} at most", units::percent(report.options.false_positive_rate));
     page.fact("error", &units::percent(report.false_positive_rate), &promised);
     if report.tombstones > 0 {
-        page.fact("to be forgotten", &units::count(report.tombstones), "keys, at the next merge");
+        page.fact(
+            "to be forgotten",
+            &units::count(report.tombstones),
+            "of those inserted, at the next merge",
+        );
     }
     let on_flash = report.fingerprints.saturating_sub(report.in_memory);
     let bits = match on_flash {
@@ -159,14 +184,18 @@ pub(crate) fn run_table(page: &mut Page, report: &Report) {
 }
 
 /// All that a filter says of itself.
-pub(crate) fn filter_json(report: &Report) -> Value {
+pub(crate) fn filter_json(facts: &FilterFacts) -> Value {
+    let FilterFacts { report, distinct } = facts;
     json!({
-        "keys": report.fingerprints,
+        "keys": distinct.estimate,
+        "keys_at_least": distinct.lower,
+        "keys_at_most": distinct.upper,
+        "entries": report.fingerprints,
         "occurrences": report.occurrences,
         "tombstones": report.tombstones,
         "in_memory": report.in_memory,
         "keys_expected": report.options.keys,
-        "fullness": report.fullness,
+        "fullness": facts.fullness(),
         "error": report.false_positive_rate,
         "error_promised": report.options.false_positive_rate,
         "flash_bytes": report.flash_bytes,

@@ -4,7 +4,9 @@ mod counts;
 mod filter;
 
 pub(crate) use counts::{Counts, count_page, flash_json, flash_lines};
-pub(crate) use filter::{DedupCost, RowCounts, filter_json, filter_lines, print_dedup, run_table};
+pub(crate) use filter::{
+    DedupCost, FilterFacts, RowCounts, filter_json, filter_lines, print_dedup, run_table,
+};
 
 use crate::page::{Align, Page, key_text};
 use crate::units;

@@ -8,6 +8,8 @@ mod dedup;
 mod ends;
 mod failures;
 mod filters;
+mod kept_keys;
+mod live;
 mod memory;
 mod queries;
 mod resume;

@@ -12,7 +12,7 @@
 //! | RAM | two pieces; one where nothing is ahead |
 //! | CPU | a thread for the file, a message a piece |
 
-use super::{AlignedBuf, DeviceFile};
+use super::{AlignedBuf, DeviceFile, thread};
 use crate::Result;
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ struct Thread {
 }
 
 impl Ahead {
-    /// The bytes `range` of `file` in pieces of `piece_bytes`, both whole blocks; read by a thread if `is_ahead`.
+    /// The bytes `range` of `file` in pieces of `piece_bytes`, both whole blocks; read by a thread if `is_ahead`
+    /// and one can be started.
     pub(crate) fn new(
         file: Arc<dyn DeviceFile>,
         range: Range<u64>,
@@ -45,7 +46,8 @@ impl Ahead {
     ) -> Self {
         // One piece is all there is of a short range.
         let is_ahead = is_ahead && range.end - range.start > piece_bytes as u64;
-        let thread = is_ahead.then(|| Thread::start(Arc::clone(&file), range.clone(), piece_bytes));
+        let start = || Thread::start(Arc::clone(&file), range.clone(), piece_bytes);
+        let thread = if is_ahead { start() } else { None };
         Ahead { file, rest: range, piece_bytes, piece: AlignedBuf::default(), thread }
     }
 
@@ -103,12 +105,10 @@ impl Ahead {
 }
 
 impl Thread {
-    fn start(file: Arc<dyn DeviceFile>, range: Range<u64>, piece_bytes: usize) -> Self {
+    fn start(file: Arc<dyn DeviceFile>, range: Range<u64>, piece_bytes: usize) -> Option<Self> {
         let (empty, to_fill) = sync_channel::<AlignedBuf>(2);
         let (give, full) = sync_channel(2);
-        // The second piece; the first comes with the first call.
-        let _ = empty.send(AlignedBuf::zeroed(piece_bytes));
-        let handle = std::thread::spawn(move || {
+        let read = move || {
             let mut at = range.start;
             while at < range.end {
                 let Ok(mut piece) = to_fill.recv() else { return };
@@ -120,8 +120,11 @@ impl Thread {
                 }
                 at += bytes as u64;
             }
-        });
-        Thread { empty, full, handle }
+        };
+        let handle = thread::start("overbank-read", None, read).ok()?;
+        // The second piece; the first comes with the first call.
+        let _ = empty.send(AlignedBuf::zeroed(piece_bytes));
+        Some(Thread { empty, full, handle })
     }
 }
 
@@ -174,6 +177,17 @@ mod tests {
                 assert_eq!(found, (from + 1..to + 1).collect::<Vec<_>>());
             }
         }
+    }
+
+    #[test]
+    fn without_a_thread_it_is_read_when_it_is_asked_for() {
+        let device = SimDevice::new(1);
+        let range = 0..(BLOCKS * BLOCK_BYTES) as u64;
+        let mut ahead = thread::refusal::after(0, || Ahead::new(file(&device), range, BLOCK_BYTES, true));
+        for number in 1..=BLOCKS {
+            assert_eq!(usize::from(ahead.next_piece().unwrap()[0]), number);
+        }
+        assert!(ahead.next_piece().unwrap().is_empty());
     }
 
     #[test]

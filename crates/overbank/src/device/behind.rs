@@ -14,7 +14,7 @@
 //! | RAM | two pieces; one where nothing is behind |
 //! | CPU | a thread for the file, a message a piece |
 
-use super::{AlignedBuf, DeviceFile};
+use super::{AlignedBuf, DeviceFile, thread};
 use crate::Result;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -35,9 +35,10 @@ struct Behind {
 }
 
 impl Pieces {
-    /// Pieces of `piece_bytes` from the start of `file` on; written by a thread if `is_behind`.
+    /// Pieces of `piece_bytes` from the start of `file` on; written by a thread if `is_behind` and
+    /// one can be started.
     pub(crate) fn new(file: Arc<dyn DeviceFile>, piece_bytes: usize, is_behind: bool) -> Self {
-        let behind = is_behind.then(|| Behind::start(Arc::clone(&file), piece_bytes));
+        let behind = if is_behind { Behind::start(Arc::clone(&file), piece_bytes) } else { None };
         Pieces { file, piece: AlignedBuf::zeroed(piece_bytes), written_bytes: 0, behind }
     }
 
@@ -87,19 +88,20 @@ impl Pieces {
 }
 
 impl Behind {
-    fn start(file: Arc<dyn DeviceFile>, piece_bytes: usize) -> Self {
+    fn start(file: Arc<dyn DeviceFile>, piece_bytes: usize) -> Option<Self> {
         let (full, to_write) = sync_channel::<(u64, AlignedBuf, usize)>(1);
         let (give_back, empty) = sync_channel(2);
-        // The channel has room for both pieces.
-        let _ = give_back.send(AlignedBuf::zeroed(piece_bytes));
-        let thread = std::thread::spawn(move || {
+        let write = move || {
+            // The channel has room for both pieces.
+            let _ = give_back.send(AlignedBuf::zeroed(piece_bytes));
             for (offset, piece, bytes) in to_write {
                 file.write(offset, &piece[..bytes])?;
                 let _ = give_back.send(piece);
             }
             Ok(())
-        });
-        Behind { full, empty, thread }
+        };
+        let thread = thread::start("overbank-write", None, write).ok()?;
+        Some(Behind { full, empty, thread })
     }
 }
 
@@ -158,6 +160,13 @@ mod tests {
         let at_once = write(&device, false).unwrap();
         assert_eq!(at_once.len(), 8 * BLOCK_BYTES);
         assert_eq!(write(&device, true).unwrap(), at_once);
+    }
+
+    #[test]
+    fn without_a_thread_it_is_written_at_once() {
+        let device = SimDevice::new(1);
+        let at_once = write(&device, false).unwrap();
+        assert_eq!(thread::refusal::after(0, || write(&device, true)).unwrap(), at_once);
     }
 
     #[test]

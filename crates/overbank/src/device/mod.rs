@@ -14,6 +14,7 @@
 //! 2. A read or a write is whole or an error: never short.
 //! 3. Nothing is durable before [`DeviceFile::sync`]; no name is durable before [`Device::sync_directory`].
 //! 4. A failed sync is never retried by this layer.
+//! 5. Threads are started here too, and a thread that cannot start is a value, never a panic.
 
 pub(crate) mod ahead;
 pub(crate) mod behind;
@@ -22,11 +23,14 @@ mod buffer;
 #[cfg(target_os = "linux")]
 pub mod file;
 pub mod memory;
+mod process;
 pub mod sim;
+pub(crate) mod thread;
 
 pub use buffer::AlignedBuf;
 #[cfg(target_os = "linux")]
-pub use file::{Direct, Engine, FileDevice, FileOptions};
+pub use file::{Direct, Engine, FileDevice, FileOptions, NamelessDevice};
+pub(crate) use process::Process;
 
 use crate::Result;
 use std::any::Any;
@@ -100,6 +104,12 @@ pub trait Device: Send + Sync + Debug {
     fn sync_directory(&self) -> Result<()>;
     /// Takes the directory's writer lock until the guard drops; `Locked` if another process holds it.
     fn lock(&self) -> Result<Box<dyn LockGuard>>;
+    /// The process that holds the writer's lock, if one does; its id is 0 where it is not known.
+    ///
+    /// Unless a device knows better, there is none.
+    fn writer(&self) -> Result<Option<u32>> {
+        Ok(None)
+    }
     /// 128 random bits.
     fn random_128(&self) -> Result<u128>;
     /// Wall-clock time, nanoseconds since 1970.

@@ -6,13 +6,14 @@
 //! "Efficient computation of frequent and top-k elements" (ICDT 2005).
 
 use super::Frequency;
+use crate::Result;
 use crate::error::invalid;
 use crate::sketch::SpaceSaving;
 use crate::sketch::space_saving::HeavyKey;
-use crate::{Error, Result};
 
 impl Frequency {
-    /// The keys that weigh more than `total_weight / k`, heaviest first, from `candidates` that saw the same updates.
+    /// The keys that weigh more than `total_weight / k`, heaviest first, from `candidates` that saw the same updates and, after
+    /// the same of them, the same [`decay`](SpaceSaving::decay)s.
     ///
     /// # Cost
     /// That of an estimate of all candidates.
@@ -20,11 +21,13 @@ impl Frequency {
     /// # Accuracy
     /// Every key above `n / k` is there. A key is there only if both sketches allow it to be above `n / k`; one below
     /// `n / k - epsilon n` is, with probability at most `delta`. The bounds are the narrower of both sketches' at each
-    /// end: the upper one is certain, the lower one holds with probability `confidence`.
+    /// end: the upper one is certain, the lower one holds with probability `confidence` (after a
+    /// decay less [what its rounding took](Frequency::decay)).
     ///
     /// # Errors
-    /// `InvalidOption` if `k` is 0 or above the candidates' capacity, which would lose heavy keys; `Incompatible` if the
-    /// candidates were made under another hash or their total weight differs; else as [`Frequency::estimate`].
+    /// `InvalidOption` if `k` is 0 or above the candidates' capacity, which would lose heavy keys, or if the candidates'
+    /// total weight differs, so that they did not see the same; `Incompatible` if they were made under another hash; else as
+    /// [`Frequency::estimate`].
     pub fn heavy<'a>(
         &mut self,
         candidates: &'a SpaceSaving,
@@ -36,8 +39,10 @@ impl Frequency {
             return invalid("k", k, format!("choose 1 to {}, the candidates kept", candidates.capacity()));
         }
         if candidates.total_weight() != self.total_weight() {
-            let (expected, found) = (self.total_weight().to_string(), candidates.total_weight().to_string());
-            return Err(Error::Incompatible { what: "the total weight", expected, found });
+            let (weight, total) = (candidates.total_weight(), self.total_weight());
+            let why =
+                format!("the sketch has {total}; give both the same updates, and decay both or neither");
+            return invalid("the candidates' total weight", weight, why);
         }
         let mut heavy = candidates.top(candidates.len());
         let hashes: Vec<_> = heavy.iter().map(|candidate| candidate.hash).collect();

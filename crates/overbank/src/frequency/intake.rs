@@ -125,6 +125,7 @@ impl Intake {
     }
 
     pub(super) fn writable(&self) -> Result<()> {
+        self.files.check_process()?;
         match &self.read_only {
             Some(path) => Err(Error::ReadOnly { path: path.clone() }),
             None => Ok(()),

@@ -349,6 +349,7 @@ impl Frequency {
     }
 
     fn answer(&mut self, hashes: &[KeyHash], each: &mut dyn FnMut(usize, Reading<'_>)) -> Result<()> {
+        self.intake.files().check_process()?;
         let intake = Arc::clone(&self.intake);
         let mut held = intake.hold();
         self.hear(&mut held);

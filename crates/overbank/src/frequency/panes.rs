@@ -7,6 +7,8 @@
 //!
 //! 1. The newest pane takes the updates; an estimate is the sum over all panes, and so never too low for the window.
 //! 2. Each sketch stores the epoch of its pane, so one commit moves the whole window or none of it.
+//! 3. The panes of a window `w` are the summaries `w/0`, `w/1` and so on, without a gap: so the store knows how many there are,
+//!    and a window is never asked or moved with some of them only.
 //!
 //! | operation | block reads | block writes |
 //! |---|---|---|
@@ -18,8 +20,11 @@ use super::{Frequency, FrequencyOptions};
 use crate::error::invalid;
 use crate::sketch::CountBounds;
 use crate::store::Store;
-use crate::{KeyHash, Result};
+use crate::{Error, KeyHash, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The most panes of a window.
+const PANES_MAX: usize = 1024;
 
 /// Counts over a sliding window of time.
 ///
@@ -50,23 +55,39 @@ impl FrequencyPanes {
     /// bytes a group of each pane: only the newest has a buffer, and passes and estimates take one pane at a time.
     ///
     /// # Errors
-    /// `InvalidOption` for no pane or more than 1024; `BudgetExceeded`; as [`Store::frequency`] for each pane.
+    /// `InvalidOption` for no pane or more than 1024; `Incompatible` if the stored window has another number of panes;
+    /// `BudgetExceeded`; as [`Store::frequency`] for each pane.
     pub fn open_or_create(
         store: &Store,
         name: &str,
         panes: usize,
         options: FrequencyOptions,
     ) -> Result<Self> {
-        if panes == 0 || panes > 1024 {
-            return invalid("panes", panes, "choose 1 to 1024");
+        if panes == 0 || panes > PANES_MAX {
+            return invalid("panes", panes, format!("choose 1 to {PANES_MAX}"));
+        }
+        let pane_name = |i: usize| format!("{name}/{i}");
+        let stored = (0..=PANES_MAX).take_while(|&i| store.record(&pane_name(i)).is_some()).count();
+        if stored > 0 && stored != panes {
+            let (expected, found) = (stored.to_string(), panes.to_string());
+            return Err(Error::Incompatible { what: "the number of panes", expected, found });
         }
         let memory_bytes = options.memory_bytes;
         let memory = store.budget().reserve(&format!("window {name:?}"), memory_bytes, memory_bytes)?;
         let memory = Some(Arc::new(memory));
-        let pane =
-            |i| Frequency::open_or_create(store, &format!("{name}/{i}"), options.clone(), memory.clone());
-        let panes = (0..panes).map(pane).collect::<Result<Vec<_>>>()?;
-        let mut ring = Self { panes };
+        let mut ring = Self { panes: Vec::with_capacity(panes) };
+        for i in 0..panes {
+            match Frequency::open_or_create(store, &pane_name(i), options.clone(), memory.clone()) {
+                Ok(pane) => ring.panes.push(pane),
+                Err(error) => {
+                    // A commit must not find a new window with some of its panes only.
+                    for made in (0..i).filter(|_| stored == 0) {
+                        store.remove(&pane_name(made))?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
         // A stable sort: panes that were never advanced keep their order.
         ring.panes.sort_by_key(|pane| held(pane).epoch);
         Ok(ring)

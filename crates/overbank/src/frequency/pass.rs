@@ -25,7 +25,7 @@ use super::log::Log;
 use super::page;
 use super::place::Shape;
 use crate::Result;
-use crate::device::{AlignedBuf, BLOCK_BYTES};
+use crate::device::{AlignedBuf, BLOCK_BYTES, thread};
 use crate::store::Files;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -101,26 +101,24 @@ impl Pages {
             is_saturated: AtomicBool::new(false),
         };
         let groups = shape.groups().div_ceil(plan.lanes);
-        let mut lanes = table.chunks_mut(groups).zip(committed.chunks(groups)).enumerate();
-        let run = |(lane, (table, committed)): (usize, (&mut [Slot], &[u32]))| {
-            common.run(lane * groups, table, committed)
+        let lanes = Mutex::new(table.chunks_mut(groups).zip(committed.chunks(groups)).enumerate());
+        // Each thread takes lanes as long as there are any: with fewer threads than lanes, all are passed over.
+        let run = || {
+            let next = || lanes.lock().unwrap_or_else(PoisonError::into_inner).next();
+            while let Some((lane, (table, committed))) = next() {
+                common.run(lane * groups, table, committed)?;
+            }
+            Ok(())
         };
-        let result = if plan.lanes == 1 {
-            lanes.next().map_or(Ok(()), run)
-        } else {
-            std::thread::scope(|scope| {
-                let run = &run;
-                let threads: Vec<_> = lanes.map(|lane| scope.spawn(move || run(lane))).collect();
-                let mut result = Ok(());
-                for thread in threads {
-                    match thread.join() {
-                        Ok(of_lane) => result = result.and(of_lane),
-                        Err(panic) => std::panic::resume_unwind(panic),
-                    }
-                }
-                result
+        let result = std::thread::scope(|scope| {
+            let start = |_| thread::start_scoped(scope, "overbank-pass", run).ok();
+            let others: Vec<_> = (1..plan.lanes).map_while(start).collect();
+            let own = run();
+            others.into_iter().fold(own, |result, thread| match thread.join() {
+                Ok(of_lanes) => result.and(of_lanes),
+                Err(panic) => std::panic::resume_unwind(panic),
             })
-        };
+        });
         *space = common.space.into_inner().unwrap_or_else(PoisonError::into_inner);
         space.trim();
         (common.is_saturated.into_inner(), result)

@@ -12,7 +12,7 @@ use super::bounds::Reading;
 use super::place::{Place, Shape};
 use super::query::View;
 use crate::batch::{HashOrdered, Sorter};
-use crate::device::BLOCK_BYTES;
+use crate::device::{BLOCK_BYTES, thread};
 use crate::{KeyHash, Result};
 use std::cell::OnceCell;
 use std::sync::mpsc::sync_channel;
@@ -50,7 +50,7 @@ fn answer_as<T: HashOrdered + Sync>(
     Sorter::new().sort(&mut asked, &mut Vec::new());
     let shape = view.shape;
     let entry = |asked: &T| parts(asked).0;
-    let rounds = Rounds { rest: &asked, entry, place: shape.place(), pages_max: round_pages(shape) };
+    let rounds = || Rounds { rest: &asked, entry, place: shape.place(), pages_max: round_pages(shape) };
     let mut answer = |round: &Round<'_, T>, blocks: &[u8]| {
         let (mut at, mut weight) = (usize::MAX, OnceCell::new());
         for asked in round.asked {
@@ -64,14 +64,24 @@ fn answer_as<T: HashOrdered + Sync>(
             each(i, Reading { shape, block, entry, weight: &weight, total_weight: view.total_weight });
         }
     };
-    if !is_ahead || asked.len() <= round_pages(shape) {
+    let is_long = asked.len() > round_pages(shape);
+    let is_answered = is_ahead && is_long && answer_behind(view, rounds(), &mut answer)?;
+    if !is_answered {
         let mut blocks = Vec::new();
-        for round in rounds {
+        for round in rounds() {
             compose(view, &round, &mut blocks)?;
             answer(&round, &blocks);
         }
-        return Ok(());
     }
+    Ok(())
+}
+
+/// Answers a round while a thread reads the next; false if there is no such thread, and then nothing was answered.
+fn answer_behind<'a, T: Sync + 'a>(
+    view: &View<'_>,
+    rounds: impl Iterator<Item = Round<'a, T>> + Send,
+    answer: &mut impl FnMut(&Round<'_, T>, &[u8]),
+) -> Result<bool> {
     std::thread::scope(|scope| {
         let (full, to_answer) = sync_channel(1);
         let (give_back, empty) = sync_channel(2);
@@ -79,7 +89,7 @@ fn answer_as<T: HashOrdered + Sync>(
             // The channel has room for both.
             let _ = give_back.send(Vec::new());
         }
-        scope.spawn(move || {
+        let read = move || {
             for (round, mut blocks) in rounds.zip(empty) {
                 let composed = compose(view, &round, &mut blocks);
                 let is_over = composed.is_err();
@@ -87,14 +97,17 @@ fn answer_as<T: HashOrdered + Sync>(
                     break;
                 }
             }
-        });
+        };
+        if thread::start_scoped(scope, "overbank-ask", read).is_err() {
+            return Ok(false);
+        }
         for composed in to_answer {
             let (round, blocks) = composed?;
             answer(&round, &blocks);
             // After the last round nobody takes it.
             let _ = give_back.send(blocks);
         }
-        Ok(())
+        Ok(true)
     })
 }
 

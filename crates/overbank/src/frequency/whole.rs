@@ -94,7 +94,8 @@ impl Frequency {
         })
     }
 
-    /// Halves all counts, rounding down: what happened before weighs half from now on.
+    /// Halves all counts, rounding down: what happened before weighs half from now on. Candidates for
+    /// [`heavy`](Self::heavy) are decayed beside it, by [`SpaceSaving::decay`](crate::sketch::SpaceSaving::decay).
     ///
     /// # Accuracy
     /// An estimate becomes its half, rounded down, and so is never below half of the true count, rounded down. A lower bound

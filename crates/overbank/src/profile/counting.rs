@@ -10,10 +10,10 @@
 
 use super::flash::Outbox;
 use super::pipeline::{self, Group};
-use super::{KeyedRows, Measure, Parse, TALLIED_LENGTHS, Totals};
+use super::{COUNT_DEPTH, KeyedRows, Measure, Parse, TALLIED_LENGTHS, Totals};
 use crate::sketch::count_min::CountMinShard;
 use crate::sketch::hyperloglog::HyperLogLogShard;
-use crate::sketch::space_saving::Admission;
+use crate::sketch::space_saving::{Admission, Probe};
 use crate::sketch::{DdSketch, SpaceSaving};
 use std::sync::{Mutex, PoisonError};
 
@@ -22,6 +22,17 @@ pub(super) struct Shard<'a, 'b> {
     pub(super) distinct: HyperLogLogShard<'a>,
     pub(super) counts: &'b mut CountMinShard<'a, u32>,
     pub(super) heavy: &'b mut SpaceSaving,
+}
+
+/// Rows whose cache misses are under way at once: enough to hide one behind the others, few enough to stay in the first cache.
+const TOGETHER: usize = 32;
+
+/// What was found out about a row's key before its turn came.
+#[derive(Clone, Copy, Default)]
+struct Looked {
+    probe: Probe,
+    /// Where its counters are; meant only where the key was not among the heavy ones.
+    places: [usize; COUNT_DEPTH as usize],
 }
 
 /// The stages of a profile.
@@ -48,22 +59,40 @@ impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
         let weights = rows.weights();
         let outbox = &mut tally.outbox;
         let Shard { distinct, counts, heavy } = shard;
-        for (&row, &hash) in group.rows.iter().zip(group.hashes) {
-            let row = row as usize;
-            let weight = weights.map_or(1, |weights| weights[row]);
-            match heavy.admit(hash, weight, || counts.estimate(hash), || rows.key(row)) {
-                // The registers saw it when it was admitted.
-                Admission::Present => {}
-                Admission::New => distinct.update(hash),
-                Admission::Displaced { hash: displaced, held } => {
-                    distinct.update(hash);
-                    counts.update(displaced, held);
-                    outbox.push(displaced, held);
+        let mut looked: [Looked; TOGETHER] = std::array::from_fn(|_| Looked::default());
+        group.hashes.iter().take(TOGETHER).for_each(|&hash| heavy.prefetch(hash));
+        let blocks = group.rows.chunks(TOGETHER).zip(group.hashes.chunks(TOGETHER));
+        for (block, (block_rows, hashes)) in blocks.enumerate() {
+            for (looked, &hash) in looked.iter_mut().zip(hashes) {
+                looked.probe = heavy.probe(hash);
+                if !looked.probe.is_present() {
+                    looked.places = counts.places(hash);
+                    counts.prefetch(&looked.places);
                 }
-                Admission::Absent => {
-                    distinct.update(hash);
-                    counts.update(hash, weight);
-                    outbox.push(hash, weight);
+            }
+            let next = group.hashes.iter().skip((block + 1) * TOGETHER).take(TOGETHER);
+            next.for_each(|&hash| heavy.prefetch(hash));
+            for ((&row, &hash), looked) in block_rows.iter().zip(hashes).zip(&looked) {
+                let row = row as usize;
+                let weight = weights.map_or(1, |weights| weights[row]);
+                // A key that was present when it was looked for may have been displaced since.
+                let places = || if looked.probe.is_present() { counts.places(hash) } else { looked.places };
+                let estimate = || counts.estimate_at(&places());
+                match heavy.admit_probed(looked.probe, hash, weight, estimate, || rows.key(row)) {
+                    // The registers saw it when it was admitted.
+                    Admission::Present => {}
+                    Admission::New => distinct.update(hash),
+                    Admission::Displaced { hash: displaced, held } => {
+                        distinct.update(hash);
+                        counts.update(displaced, held);
+                        outbox.push(displaced, held);
+                    }
+                    Admission::Absent => {
+                        distinct.update(hash);
+                        let places = places();
+                        counts.update_at(&places, weight);
+                        outbox.push(hash, weight);
+                    }
                 }
             }
         }

@@ -11,6 +11,7 @@
 //! 2. Shards are ranges of the hash, so two chunks are applied at once only to disjoint state: no other lock is needed.
 //! 3. When a chunk fails to be read or parsed, every earlier chunk is applied whole and no later one at all.
 
+use crate::device::thread;
 use keyhash::KeyHash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -119,7 +120,8 @@ pub trait Stages: Sync {
     fn finish(&self, tally: &mut Self::Tally, rows: &Self::Rows) -> Result<(), Self::Error>;
 }
 
-/// Runs a stream through `shards` with a thread for each of `tallies`, until `next` yields `None` or something fails.
+/// Runs a stream through `shards` with a thread for each of `tallies` (this one is the first, and a
+/// thread that cannot be started is done without), until `next` yields `None` or something fails.
 ///
 /// `next` yields the chunks in order, one call at a time.
 ///
@@ -146,15 +148,16 @@ pub fn run<G: Stages>(
         failure: Mutex::new(None),
         stopping: AtomicBool::new(false),
     };
-    if let [only] = tallies {
-        crew.work(only);
-    } else {
-        std::thread::scope(|scope| {
-            for tally in tallies.iter_mut() {
-                scope.spawn(|| crew.work(tally));
+    std::thread::scope(|scope| {
+        let Some((own, others)) = tallies.split_first_mut() else { return };
+        for tally in others {
+            // Fewer threads make the same pass; the tally of one that is not there stays as it was.
+            if thread::start_scoped(scope, "overbank-pass", || crew.work(tally)).is_err() {
+                break;
             }
-        });
-    }
+        }
+        crew.work(own);
+    });
     match crew.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some((_, error)) => Err(error),
         None => Ok(()),
@@ -327,6 +330,23 @@ mod tests {
             histories[(high >> 61) as usize].push(high);
         }
         histories
+    }
+
+    #[test]
+    fn with_fewer_threads_than_tallies_the_shards_see_the_same() {
+        let chunks: Vec<Vec<u64>> =
+            (0..40u64).map(|i| (0..50).map(|j| (i * 50 + j) << 52).collect()).collect();
+        for granted in 0..3 {
+            let mut histories = vec![Vec::new(); 8];
+            let mut tallies = [0; 4];
+            let mut next = 0..chunks.len();
+            let stages = Replay { chunks: &chunks, fail_at: None };
+            crate::device::thread::refusal::after(granted, || {
+                run(&stages, || Ok(next.next()), histories.iter_mut().collect(), &mut tallies).unwrap();
+            });
+            assert_eq!(histories, model(&chunks));
+            assert_eq!(tallies.iter().sum::<u64>(), 2000);
+        }
     }
 
     proptest! {

@@ -39,6 +39,7 @@
 //! slower ones (5.5 to 6.1 million updates a second). A key is its 128-bit hash; its bytes are kept up to a limit, for
 //! people to read.
 
+mod decay;
 mod front;
 mod index;
 
@@ -86,6 +87,32 @@ pub struct SpaceSaving {
     key_bytes: Vec<u8>,
     index: Index,
     front: Front,
+    /// How often a key got a slot: what an earlier [`Probe`] found holds as long as this stands still.
+    admissions: u64,
+    /// While every slot is in use, no count is below this: counts only rise, and who takes a slot has more than who had it.
+    floor: u64,
+}
+
+/// Where a key was found, or where it belongs, when [`SpaceSaving::probe`] looked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    found: std::result::Result<usize, Place>,
+    admissions: u64,
+}
+
+impl Default for Probe {
+    /// Finds nothing, and holds for no sketch.
+    fn default() -> Self {
+        Self { found: Ok(0), admissions: u64::MAX }
+    }
+}
+
+impl Probe {
+    /// Whether the key was present.
+    #[inline]
+    pub(crate) fn is_present(&self) -> bool {
+        self.found.is_ok()
+    }
 }
 
 /// What became of a key in [`SpaceSaving::admit`].
@@ -157,6 +184,8 @@ impl SpaceSaving {
             key_bytes: vec![0; capacity * key_bytes_max],
             index: Index::new(capacity),
             front: Front::new(capacity),
+            admissions: 0,
+            floor: 0,
         })
     }
 
@@ -210,7 +239,38 @@ impl SpaceSaving {
         estimate: impl FnOnce() -> u64,
         key: impl FnOnce() -> &'k [u8],
     ) -> Admission {
-        let place = match self.index.find(hash, &self.hashes) {
+        let probe = self.probe(hash);
+        self.admit_probed(probe, hash, weight, estimate, key)
+    }
+
+    /// Asks for the memory that [`probe`](Self::probe) will read.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: KeyHash) {
+        self.index.prefetch(hash);
+    }
+
+    /// Looks where a key is, for [`admit_probed`](Self::admit_probed).
+    #[inline]
+    pub(crate) fn probe(&self, hash: KeyHash) -> Probe {
+        Probe { found: self.index.find(hash, &self.hashes), admissions: self.admissions }
+    }
+
+    /// As [`admit`](Self::admit), of a key that was looked for before: perhaps before other keys, so that the cache misses of many
+    /// overlap.
+    #[inline]
+    pub(crate) fn admit_probed<'k>(
+        &mut self,
+        probe: Probe,
+        hash: KeyHash,
+        weight: u64,
+        estimate: impl FnOnce() -> u64,
+        key: impl FnOnce() -> &'k [u8],
+    ) -> Admission {
+        let found = match probe.admissions == self.admissions {
+            true => probe.found,
+            false => self.index.find(hash, &self.hashes),
+        };
+        let place = match found {
             Ok(slot) => {
                 self.total_weight = self.total_weight.saturating_add(weight);
                 self.counts[slot] = self.counts[slot].saturating_add(weight);
@@ -225,8 +285,11 @@ impl SpaceSaving {
         let before = estimate();
         let count = before.saturating_add(weight);
         if is_full {
-            let least = self.counts[self.front.settle(&self.counts)];
-            if count <= least {
+            if count <= self.floor {
+                return Admission::Absent;
+            }
+            self.floor = self.counts[self.front.settle(&self.counts)];
+            if count <= self.floor {
                 return Admission::Absent;
             }
         }
@@ -553,6 +616,7 @@ impl SpaceSaving {
     /// Takes a free slot for a key that is absent.
     fn fill(&mut self, place: Place, hash: KeyHash, key: &[u8], count: u64, error: u64) {
         let slot = self.counts.len();
+        self.admissions += 1;
         self.index.insert(place, hash, slot);
         self.hashes.push(hash);
         self.counts.push(count);
@@ -573,6 +637,7 @@ impl SpaceSaving {
     ) -> (KeyHash, u64) {
         let slot = self.front.settle(&self.counts);
         let displaced = (self.hashes[slot], self.counts[slot] - self.errors[slot]);
+        self.admissions += 1;
         // In this order, so that the place still holds; should both have one entry, either may go.
         self.index.insert(place, hash, slot);
         self.index.remove(self.hashes[slot], slot);

@@ -146,7 +146,7 @@ impl Store {
         let mut catalog = state.catalog.clone();
         catalog.apply(edit.clone());
         let id = self.files.number();
-        let superblock = Superblock {
+        let mut superblock = Superblock {
             generation: state.superblock.generation + 1,
             epoch: state.superblock.epoch + 1,
             manifest: id,
@@ -164,6 +164,7 @@ impl Store {
                 }
                 written => self.poison.watch(written)?,
             };
+        superblock.mark_bytes = bytes;
         self.files.note_new_name();
         self.poison.watch(self.files.sync_names())?;
         let file = self.poison.watch(self.device.open(format::SUPERBLOCK_NAME, Access::Write))?;
@@ -174,6 +175,18 @@ impl Store {
         state.manifest = manifest;
         (state.log_bytes, state.snapshot_bytes) = (bytes, bytes);
         Ok(true)
+    }
+
+    /// Notes in the superblock how long the manifest is, unless it knows. For the end of a writer: a manifest that is shorter
+    /// at the next open was cut.
+    pub(super) fn mark(&self, state: &mut State) -> Result<()> {
+        if state.log_bytes > state.superblock.mark_bytes {
+            let generation = state.superblock.generation + 1;
+            let superblock = Superblock { generation, mark_bytes: state.log_bytes, ..state.superblock };
+            superblock.write_pair(&*self.device.open(format::SUPERBLOCK_NAME, Access::Write)?)?;
+            state.superblock = superblock;
+        }
+        Ok(())
     }
 
     /// Removes what nothing needs. The commit is durable already, so what fails here is only put off.

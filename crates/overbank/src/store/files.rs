@@ -79,7 +79,7 @@ impl Files {
     /// Creates an empty data file. It is removed at the next open for writing unless a commit names it.
     ///
     /// # Errors
-    /// `Poisoned`, `Full`, or what the device says.
+    /// `Poisoned`, `Forked`, `Full`, or what the device says.
     pub fn create(&self) -> Result<(FileId, Arc<dyn DeviceFile>)> {
         self.writable()?;
         let id = self.number();
@@ -100,6 +100,7 @@ impl Files {
     /// # Errors
     /// `Corrupt` if it is missing or shorter than its record says.
     pub fn open(&self, file_ref: &FileRef) -> Result<Arc<dyn DeviceFile>> {
+        self.check_process()?;
         let name = data_name(file_ref.id);
         let file = match &self.shelf.pinned {
             Some(pinned) => {
@@ -136,6 +137,7 @@ impl Files {
         depth: usize,
         done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
+        self.check_process()?;
         self.shelf.device.read_many(reads, depth, done)
     }
 
@@ -199,7 +201,8 @@ impl Files {
         read: impl FnOnce(usize, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<T>,
     ) -> Result<T> {
         let mut reader = BlobReader::open(self, file_ref)?;
-        let made = read(reader.left(), &mut |into| reader.pull(into))?;
+        let made = read(reader.left(), &mut |into| reader.pull(into));
+        let made = made.map_err(|error| error.in_file(&self.path(file_ref.id)))?;
         reader.finish()?;
         Ok(made)
     }
@@ -268,7 +271,16 @@ impl Files {
         self.shelf.device.path().join(data_name(id))
     }
 
+    /// Whether the process is the one that opened the store: what stands before the first lock of whatever is asked of it.
+    ///
+    /// # Errors
+    /// `Forked`.
+    pub fn check_process(&self) -> Result<()> {
+        self.shelf.poison.check_process()
+    }
+
     fn writable(&self) -> Result<()> {
+        self.check_process()?;
         if self.shelf.pinned.is_some() {
             return Err(Error::ReadOnly { path: self.shelf.device.path() });
         }
@@ -319,7 +331,7 @@ pub(super) fn corrupt(path: &Path, at: u64, what: &'static str, expected: String
     Error::Corrupt { path: path.to_path_buf(), at, what, expected, found }
 }
 
-fn missing(path: &Path) -> Error {
+pub(super) fn missing(path: &Path) -> Error {
     corrupt(path, 0, "committed file", "there".to_owned(), "missing".to_owned())
 }
 
@@ -348,6 +360,7 @@ impl DeviceFile for WatchedFile {
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.poison.check_process()?;
         self.file.read(offset, into)
     }
 
@@ -362,6 +375,7 @@ impl DeviceFile for WatchedFile {
         depth: usize,
         done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
+        self.poison.check_process()?;
         self.file.read_many(requests, depth, done)
     }
 

@@ -9,8 +9,9 @@
 //! superblock  │ slot 0 │ slot 1 │ slot 2 │ slot 3 │      one sealed block each (device::block, file 0, sequence =
 //!             └── pair 0 ───────┴── pair 1 ───────┘      generation); generation g lives in pair g % 2, twice
 //!
-//! slot body   0        8       12     13    16         32      48           56      64         72        4080
-//!             ├ magic ─┼ ver. ─┼ kind ┼ 0 0 0 ┼ store id ┼ seed ─┼ generation ─┼ epoch ┼ manifest ┼ zeros ──┤
+//! slot body   0        8       12     13    16         32      48           56      64         72     80        4080
+//!             ├ magic ─┼ ver. ─┼ kind ┼ 0 0 0 ┼ store id ┼ seed ─┼ generation ─┼ epoch ┼ manifest ┼ mark ┼ zeros ──┤
+//!             mark: bytes of the manifest that were durable when the slot was written; zeros in version 1
 //!
 //! manifest    │ chunk 0 │ chunk 0 │ chunk 1 │ chunk 1 │ …     every chunk twice: damage to one block is not a torn tail
 //!
@@ -34,8 +35,10 @@ use crate::{Error, HashKind, Result, Seed};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The version of everything in this file.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of everything in this file. Version 1, which had no mark in its superblock, is read too.
+pub const FORMAT_VERSION: u32 = 2;
+/// The first version that this build reads.
+pub(super) const FORMAT_VERSION_LEAST: u32 = 1;
 
 pub(super) const SUPERBLOCK_NAME: &str = "superblock";
 pub(super) const SUPERBLOCK_DRAFT_NAME: &str = "superblock.new";
@@ -55,8 +58,9 @@ const SEED_AT: usize = STORE_ID_AT + size_of::<u128>();
 const GENERATION_AT: usize = SEED_AT + size_of::<u128>();
 const EPOCH_AT: usize = GENERATION_AT + size_of::<u64>();
 const MANIFEST_AT: usize = EPOCH_AT + size_of::<u64>();
-const SLOT_END: usize = MANIFEST_AT + size_of::<u64>();
-const _: () = assert!(SLOT_END == 72 && SLOT_END <= BODY_BYTES);
+const MARK_AT: usize = MANIFEST_AT + size_of::<u64>();
+const SLOT_END: usize = MARK_AT + size_of::<u64>();
+const _: () = assert!(SLOT_END == 80 && SLOT_END <= BODY_BYTES);
 
 const CHUNK_HEADER_BYTES: usize = 2 * size_of::<u32>();
 /// Payload bytes in one manifest chunk.
@@ -112,6 +116,8 @@ pub(super) struct Superblock {
     pub(super) generation: u64,
     pub(super) epoch: u64,
     pub(super) manifest: FileId,
+    /// The manifest had this many bytes, all of them durable, when this was written. It only grows, so a shorter one was cut.
+    pub(super) mark_bytes: u64,
 }
 
 impl Superblock {
@@ -125,7 +131,8 @@ impl Superblock {
         block[SEED_AT..GENERATION_AT].copy_from_slice(&self.seed.0.to_le_bytes());
         block[GENERATION_AT..EPOCH_AT].copy_from_slice(&self.generation.to_le_bytes());
         block[EPOCH_AT..MANIFEST_AT].copy_from_slice(&self.epoch.to_le_bytes());
-        block[MANIFEST_AT..SLOT_END].copy_from_slice(&self.manifest.0.to_le_bytes());
+        block[MANIFEST_AT..MARK_AT].copy_from_slice(&self.manifest.0.to_le_bytes());
+        block[MARK_AT..SLOT_END].copy_from_slice(&self.mark_bytes.to_le_bytes());
     }
 
     /// The store id that an unverified slot claims: its seal can only be checked with it.
@@ -144,7 +151,7 @@ impl Superblock {
         let mut cursor = Cursor { bytes: block, offset: 0, path, at };
         cursor.expect("magic", cursor.offset, |c| Ok(c.array::<8>()? == MAGIC))?;
         let version = cursor.u32()?;
-        if version != FORMAT_VERSION {
+        if !(FORMAT_VERSION_LEAST..=FORMAT_VERSION).contains(&version) {
             return Err(Error::UnsupportedVersion {
                 what: path.display().to_string(),
                 found: version,
@@ -159,8 +166,9 @@ impl Superblock {
         let store_id = u128::from_le_bytes(cursor.array()?);
         let seed = Seed(u128::from_le_bytes(cursor.array()?));
         let (generation, epoch, manifest) = (cursor.u64()?, cursor.u64()?, FileId(cursor.u64()?));
+        let mark_bytes = if version < 2 { 0 } else { cursor.u64()? };
         cursor.zeros_until(BODY_BYTES)?;
-        Ok(Superblock { hash_kind, store_id, seed, generation, epoch, manifest })
+        Ok(Superblock { hash_kind, store_id, seed, generation, epoch, manifest, mark_bytes })
     }
 }
 

@@ -9,14 +9,15 @@
 //! 1. A commit is durable when its record is: the append is the commit point.
 //! 2. Each chunk is written twice. A record is whole if of each chunk one copy is.
 //! 3. A record that is not whole ends the log, unless a later commit's chunk stands behind it: that is `Corrupt`.
-//! 4. Two records with the same commit number never share a log: a failed append is cut off before the next.
+//! 4. A log that ends before the superblock's mark is `Corrupt`: those records were durable once.
+//! 5. Two records with the same commit number never share a log: a failed append is cut off before the next.
 //!
 //! | | block reads | block writes |
 //! |---|---|---|
 //! | append | 0 | 2 a 4072 bytes of record |
 //! | read | all chunks once; both copies only where one fails | 0 |
 
-use super::format::{CHUNK_BYTES, Chunk, MANIFEST_TAG, ManifestRecord};
+use super::format::{CHUNK_BYTES, Chunk, MANIFEST_TAG, ManifestRecord, Superblock};
 use crate::device::block::{self, BlockOwner, Seal};
 use crate::device::{BLOCK_BYTES, DeviceFile};
 use crate::{Error, Result};
@@ -56,12 +57,14 @@ pub(super) fn encode(record: &ManifestRecord, owner: BlockOwner, at: u64) -> Vec
     out
 }
 
-/// Reads the log up to its last whole record.
+/// Reads the log of `superblock` up to its last whole record.
 ///
 /// # Errors
-/// `Corrupt` if the snapshot is not whole, a record is damaged with a later one behind it, or a record contradicts
-/// its place.
-pub(super) fn read(file: &dyn DeviceFile, owner: BlockOwner, epoch: u64, path: &Path) -> Result<Log> {
+/// `Corrupt` if the snapshot is not whole, a record is damaged with a later one behind it, the log ends before the
+/// superblock's mark, or a record contradicts its place.
+pub(super) fn read(file: &dyn DeviceFile, superblock: &Superblock, path: &Path) -> Result<Log> {
+    let Superblock { epoch, mark_bytes, .. } = *superblock;
+    let owner = superblock.manifest_owner();
     let mut chunks = Chunks { file, path, owner, file_bytes: file.len_bytes()?, pair: vec![0; PAIR_BYTES] };
     let mut log =
         Log { records: Vec::new(), valid_bytes: 0, snapshot_bytes: 0, file_bytes: chunks.file_bytes };
@@ -89,6 +92,10 @@ pub(super) fn read(file: &dyn DeviceFile, owner: BlockOwner, epoch: u64, path: &
     }
     if log.records.is_empty() {
         return Err(chunks.corrupt(0, "manifest snapshot", "whole".to_owned(), "damaged".to_owned()));
+    }
+    if log.valid_bytes < mark_bytes {
+        let (expected, found) = (format!("at least {mark_bytes}"), log.valid_bytes.to_string());
+        return Err(chunks.corrupt(log.valid_bytes, "length of the whole records in bytes", expected, found));
     }
     Ok(log)
 }

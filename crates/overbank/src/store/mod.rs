@@ -14,7 +14,9 @@
 //! 3. A failed write or sync poisons the store: it takes no more writes until it is reopened, and a sync is never tried
 //!    again. A full disk before the manifest record does not: new files are taken back, and the last commit is untouched.
 //! 4. User names never become file names.
-//! 5. Whoever holds a [`Store`] open for writing holds the directory's lock. A read-only store takes no lock and writes
+//! 5. A store belongs to the process that opened it. In a fork, what is inserted, asked, committed or waited for is
+//!    [`Forked`](crate::Error::Forked), and dropping the copy writes nothing, removes nothing and unlocks nothing.
+//! 6. Whoever holds a [`Store`] open for writing holds the directory's lock. A read-only store takes no lock and writes
 //!    nothing; it holds its snapshot's files open, so a writer beside it cannot take them away.
 //!
 //! | | block reads | block writes | syncs |
@@ -169,6 +171,14 @@ impl Store {
         &self.files
     }
 
+    /// The process that has the store open for writing now, if one does; its id is 0 where it is not known.
+    ///
+    /// # Errors
+    /// `Io` if the lock cannot be read.
+    pub fn writer(&self) -> Result<Option<u32>> {
+        self.device.writer()
+    }
+
     /// Whether it is open read-only.
     pub fn is_read_only(&self) -> bool {
         self.read_only
@@ -245,6 +255,7 @@ impl Store {
     }
 
     fn writable(&self) -> Result<()> {
+        self.poison.check_process()?;
         if self.read_only {
             return Err(Error::ReadOnly { path: self.device.path() });
         }
@@ -261,6 +272,13 @@ impl Drop for Store {
     fn drop(&mut self) {
         // No job and no handle that outlives the store may write once the lock is given back.
         self.workers.finish();
+        if self.poison.check_process().is_err() {
+            return;
+        }
+        if self.writable().is_ok() {
+            // Without the mark the store is as whole, only a cut of its manifest shows less well.
+            let _ = self.mark(&mut self.state());
+        }
         self.poison.set("the store was closed".to_owned());
     }
 }

@@ -8,14 +8,14 @@
 
 use super::catalog::Catalog;
 use super::commit::{remove_file, write_manifest};
+use super::files::missing;
 use super::format::{self, NamedFile, Superblock};
 use super::poison::Poison;
 use super::{Budget, FileId, Files, State, Store, StoreOptions, Workers, manifest};
-#[cfg(target_os = "linux")]
-use crate::device::FileDevice;
-use crate::device::block::BlockOwner;
 use crate::device::memory::MemoryDevice;
 use crate::device::{Access, Device, DeviceFile, LockGuard};
+#[cfg(target_os = "linux")]
+use crate::device::{FileDevice, NamelessDevice};
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,6 +33,15 @@ impl Store {
     /// As [`Store::create_on`].
     pub fn create(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         Store::create_on(Arc::new(FileDevice::open_or_create(path, options.file)?), options)
+    }
+
+    /// A store in files of the directory `place` that have no names, for what outgrows RAM and nobody wants to keep: it vanishes
+    /// with the process, whatever ends it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such directory; else as [`Store::create_on`].
+    pub fn nameless(place: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
+        Store::create_on(Arc::new(NamelessDevice::open(place, options.file)?), options)
     }
 
     /// Opens the store in the directory `path` for writing, at its last commit.
@@ -80,18 +89,19 @@ impl Store {
         for leftover in check_empty(&*device)? {
             device.remove(&leftover)?;
         }
-        let superblock = Superblock {
+        let mut superblock = Superblock {
             hash_kind: options.hash_kind.unwrap_or_default(),
             store_id: device.random_128()?,
             seed: options.seed.map_or_else(|| device.random_128().map(Seed), Ok)?,
             generation: 1,
             epoch: 1,
             manifest: FileId(1),
+            mark_bytes: 0,
         };
         let catalog = Catalog { time_ns: device.now_ns(), ..Catalog::default() };
-        let owner = BlockOwner { store_id: superblock.store_id, file_id: superblock.manifest.0 };
-        let next_file = superblock.manifest.0 + 1;
+        let (owner, next_file) = (superblock.manifest_owner(), superblock.manifest.0 + 1);
         let (manifest, bytes) = write_manifest(&*device, &catalog, superblock.epoch, next_file, owner)?;
+        superblock.mark_bytes = bytes;
         superblock.write_all(&*device.create(format::SUPERBLOCK_DRAFT_NAME)?)?;
         device.sync_directory()?;
         device.rename(format::SUPERBLOCK_DRAFT_NAME, format::SUPERBLOCK_NAME)?;
@@ -113,7 +123,7 @@ impl Store {
         device.open(format::SUPERBLOCK_NAME, Access::Write)?.sync()?;
         let file = open_manifest(&*device, &superblock, Access::Write)?;
         let path = device.path().join(file.name());
-        let log = manifest::read(&*file, owner(&superblock), superblock.epoch, &path)?;
+        let log = manifest::read(&*file, &superblock, &path)?;
         if log.valid_bytes < log.file_bytes {
             file.set_len(log.valid_bytes)?;
         }
@@ -147,7 +157,7 @@ impl Store {
             tries += 1;
             match Store::snapshot(Arc::clone(&device), &options) {
                 // A manifest or data file that vanished, or a log read while it grew: the writer has moved on.
-                Err(Error::NotFound { .. } | Error::Corrupt { .. }) if tries < SNAPSHOT_TRIES => {}
+                Err(Error::Corrupt { .. }) if tries < SNAPSHOT_TRIES => {}
                 result => return result,
             }
         }
@@ -158,7 +168,7 @@ impl Store {
         check_options(&superblock, options)?;
         let file = open_manifest(&*device, &superblock, Access::Read)?;
         let path = device.path().join(file.name());
-        let log = manifest::read(&*file, owner(&superblock), superblock.epoch, &path)?;
+        let log = manifest::read(&*file, &superblock, &path)?;
         let open_log =
             OpenLog { manifest: file, log_bytes: log.valid_bytes, snapshot_bytes: log.snapshot_bytes };
         let catalog = Catalog::replay(log.records);
@@ -186,7 +196,7 @@ impl Store {
         let store = Store {
             files,
             budget: Budget::new(options.memory_bytes),
-            workers: Workers::new(threads, poison.clone())?,
+            workers: Workers::new(threads, poison.clone()),
             poison,
             read_only,
             hasher: KeyHasher::new(superblock.hash_kind, superblock.seed),
@@ -219,20 +229,12 @@ struct OpenLog {
     snapshot_bytes: u64,
 }
 
-fn owner(superblock: &Superblock) -> BlockOwner {
-    BlockOwner { store_id: superblock.store_id, file_id: superblock.manifest.0 }
-}
-
 fn open_manifest(
     device: &dyn Device,
     superblock: &Superblock,
     access: Access,
 ) -> Result<Arc<dyn DeviceFile>> {
-    let name = format::manifest_name(superblock.manifest);
-    match device.open(&name, access) {
-        Err(Error::NotFound { .. }) => Err(missing(device, &name)),
-        file => file,
-    }
+    open_committed(device, &format::manifest_name(superblock.manifest), access)
 }
 
 /// Refuses a directory that holds anything but what an interrupted creation leaves; returns those leftovers.
@@ -290,7 +292,7 @@ fn remove_orphans(
     for id in needed {
         let name = format::data_name(id);
         if names.binary_search(&name).is_err() {
-            return Err(missing(device, &name));
+            return Err(missing(&device.path().join(name)));
         }
     }
     device.sync_directory()?;
@@ -299,15 +301,16 @@ fn remove_orphans(
 
 /// Opens every file of the snapshot, so that a writer may remove the names.
 fn pin(device: &dyn Device, catalog: &Catalog) -> Result<BTreeMap<FileId, Arc<dyn DeviceFile>>> {
-    catalog.files().map(|f| Ok((f.id, device.open(&format::data_name(f.id), Access::Read)?))).collect()
+    catalog
+        .files()
+        .map(|file| Ok((file.id, open_committed(device, &format::data_name(file.id), Access::Read)?)))
+        .collect()
 }
 
-fn missing(device: &dyn Device, name: &str) -> Error {
-    Error::Corrupt {
-        path: device.path().join(name),
-        at: 0,
-        what: "committed file",
-        expected: "there".to_owned(),
-        found: "missing".to_owned(),
+/// Opens a file that the last commit needs: one that is not there is damage, not a wrong name.
+fn open_committed(device: &dyn Device, name: &str, access: Access) -> Result<Arc<dyn DeviceFile>> {
+    match device.open(name, access) {
+        Err(Error::NotFound { .. }) => Err(missing(&device.path().join(name))),
+        file => file,
     }
 }

@@ -1,7 +1,8 @@
-//! The first failed write or sync of a store, kept until the store is reopened.
+//! Whether a store may be used: by the process that opened it, and written until the first failed write or sync.
 //!
 //! Invariant: once set it stays, and it keeps the first reason.
 
+use crate::device::Process;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -10,12 +11,13 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Debug)]
 pub(super) struct Poison {
     path: Arc<Path>,
+    owner: Process,
     why: Arc<OnceLock<String>>,
 }
 
 impl Poison {
     pub(super) fn new(path: PathBuf) -> Self {
-        Poison { path: path.into(), why: Arc::default() }
+        Poison { path: path.into(), owner: Process::current(), why: Arc::default() }
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -32,8 +34,14 @@ impl Poison {
         result.inspect_err(|error| self.set(error.to_string()))
     }
 
-    /// `Poisoned` if it is set.
+    /// `Forked` in any other process than the one that opened the store.
+    pub(super) fn check_process(&self) -> Result<()> {
+        self.owner.require_current(&self.path)
+    }
+
+    /// `Poisoned` if it is set, `Forked` as above.
     pub(super) fn check(&self) -> Result<()> {
+        self.check_process()?;
         match self.why.get() {
             None => Ok(()),
             Some(why) => Err(Error::Poisoned { path: self.path(), why: why.clone() }),

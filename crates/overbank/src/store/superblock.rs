@@ -1,12 +1,17 @@
-//! The store's first file: which manifest is the current one.
+//! The store's first file: which manifest is the current one, and how long it is at least.
 //!
 //! Invariants:
 //! 1. A generation is written as a pair of equal slots, over the pair of the generation before the last. A power cut
 //!    leaves the last generation whole; damage to one slot leaves its twin.
 //! 2. A slot is always composed anew, never read, changed and sealed.
 //! 3. A generation is written only after the manifest that it names is durable, name included.
+//! 4. Its mark is a length of that manifest that was durable before. So no crash leaves a manifest shorter than the mark, and
+//!    one that is shorter was cut, or put there from an older copy. The mark is written when a manifest is new and when a
+//!    writer closes the store, never by a commit: what was committed after it is not vouched for.
 
-use super::format::{SUPERBLOCK_NAME, SUPERBLOCK_SLOTS, SUPERBLOCK_TAG, Superblock};
+use super::format::{
+    FORMAT_VERSION, FORMAT_VERSION_LEAST, SUPERBLOCK_NAME, SUPERBLOCK_SLOTS, SUPERBLOCK_TAG, Superblock,
+};
 use crate::device::block::{self, BlockOwner, Seal};
 use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile};
 use crate::{Error, Result};
@@ -51,6 +56,11 @@ impl Superblock {
             }
         }
         newest.ok_or_else(|| foreign(device, &slots).or(failure).unwrap_or_else(|| short(device.path(), 0)))
+    }
+
+    /// What the seal of a block of its manifest must cover.
+    pub(super) fn manifest_owner(&self) -> BlockOwner {
+        BlockOwner { store_id: self.store_id, file_id: self.manifest.0 }
     }
 
     /// Verifies every slot; calls `damaged(offset, error)` for those that fail.
@@ -125,11 +135,11 @@ fn foreign(device: &dyn Device, slots: &[u8]) -> Option<Error> {
         None => {
             Some(Error::NotAStore { path: device.path(), why: format!("{SUPERBLOCK_NAME:?} is not ours") })
         }
-        Some(super::FORMAT_VERSION) => None,
+        Some(FORMAT_VERSION_LEAST..=FORMAT_VERSION) => None,
         Some(found) => Some(Error::UnsupportedVersion {
             what: device.path().display().to_string(),
             found,
-            supported: super::FORMAT_VERSION,
+            supported: FORMAT_VERSION,
         }),
     }
 }

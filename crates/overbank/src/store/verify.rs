@@ -63,6 +63,7 @@ impl Store {
     /// # Errors
     /// `Io` if the superblock or the manifest cannot be read at all.
     pub fn verify(&self) -> Result<VerifyReport> {
+        self.poison.check_process()?;
         let state = self.state();
         let mut report = VerifyReport::default();
         let mut found = Vec::new();

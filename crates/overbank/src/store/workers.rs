@@ -4,9 +4,14 @@
 //! 1. A job that fails or panics poisons the store with its text; nothing fails in silence.
 //! 2. With zero threads a job runs inside `spawn`, so a simulated run is deterministic.
 //! 3. Dropping the pool waits for the jobs that have been spawned.
+//! 4. Threads that the system refuses are done without, down to none.
+//! 5. A fork of the process that started the threads has none of them: jobs spawned there fail, and nobody waits for them.
+//! 6. A job goes to the thread that was idle last, so few jobs at a time are done by few threads: allocators hold for each thread
+//!    what its jobs freed. Eight threads in turn held 8 times the memory of the one that would do.
 
 use super::poison::Poison;
-use crate::{Error, Result};
+use crate::Result;
+use crate::device::thread;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,15 +26,17 @@ pub struct Workers {
     poison: Poison,
 }
 
-#[derive(Default)]
 struct Queue {
     state: Mutex<QueueState>,
-    changed: Condvar,
+    /// Wakes each thread.
+    wake: Vec<Condvar>,
 }
 
 #[derive(Default)]
 struct QueueState {
     jobs: VecDeque<Box<dyn FnOnce() + Send>>,
+    /// Threads that wait for a job, the one that came last at the end.
+    idle: Vec<usize>,
     closed: bool,
 }
 
@@ -48,21 +55,16 @@ struct Outcome {
 }
 
 impl Workers {
-    pub(super) fn new(threads: usize, poison: Poison) -> Result<Self> {
-        let queue = Arc::<Queue>::default();
-        let mut workers = Workers { queue, threads: Vec::new(), poison };
-        for i in 0..threads {
-            let queue = Arc::clone(&workers.queue);
-            let thread =
-                std::thread::Builder::new().name(format!("overbank-{i}")).spawn(move || queue.serve());
-            let path = workers.poison.path();
-            workers.threads.push(thread.map_err(|source| Error::Io {
-                op: "start a thread for",
-                path,
-                source,
-            })?);
-        }
-        Ok(workers)
+    /// A pool of at most so many threads.
+    pub(super) fn new(threads: usize, poison: Poison) -> Self {
+        let wake = (0..threads).map(|_| Condvar::new()).collect();
+        let queue = Arc::new(Queue { state: Mutex::default(), wake });
+        let serve = |i| {
+            let queue = Arc::clone(&queue);
+            thread::start(&format!("overbank-{i}"), None, move || queue.serve(i)).ok()
+        };
+        let threads = (0..threads).map_while(serve).collect();
+        Workers { queue, threads, poison }
     }
 
     /// How many threads there are; 0 means that jobs run inside [`Workers::spawn`].
@@ -76,6 +78,10 @@ impl Workers {
     /// None here: a job's failure poisons the store and shows in [`Job::wait`].
     pub fn spawn(&self, job: impl FnOnce() -> Result<()> + Send + 'static) -> Job {
         let (job, run) = Job::new(self.poison.clone(), job);
+        if self.poison.check_process().is_err() {
+            // Nobody would run it; waiting for it says so.
+            return job;
+        }
         if self.threads.is_empty() {
             run();
         } else {
@@ -101,7 +107,7 @@ pub struct Spawner {
 impl Spawner {
     /// How many threads there are; 0 once the store is closing.
     pub fn threads(&self) -> usize {
-        if lock(&self.queue.state).closed { 0 } else { self.threads }
+        if self.poison.check_process().is_err() || lock(&self.queue.state).closed { 0 } else { self.threads }
     }
 
     /// Runs `job` on a free thread; if there is none, never. Its failure poisons the store.
@@ -149,8 +155,9 @@ impl Job {
     /// Waits for its end.
     ///
     /// # Errors
-    /// `Poisoned` if it failed or panicked.
+    /// `Poisoned` if it failed or panicked; `Forked`.
     pub fn wait(&self) -> Result<()> {
+        self.poison.check_process()?;
         let mut done = lock(&self.outcome.done);
         while done.is_none() {
             done = self.outcome.changed.wait(done).unwrap_or_else(PoisonError::into_inner);
@@ -165,24 +172,28 @@ impl Queue {
         // Nobody would run it, and it may hold what holds this queue.
         if !state.closed {
             state.jobs.push_back(job);
-            self.changed.notify_one();
+            if let Some(thread) = state.idle.pop() {
+                self.wake[thread].notify_one();
+            }
         }
     }
 
-    fn serve(&self) {
+    /// The life of a thread, of this number.
+    fn serve(&self, thread: usize) {
+        let mut state = lock(&self.state);
         loop {
-            let mut state = lock(&self.state);
-            let job = loop {
-                if let Some(job) = state.jobs.pop_front() {
-                    break job;
-                }
-                if state.closed {
-                    return;
-                }
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            };
-            drop(state);
-            job();
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                job();
+                state = lock(&self.state);
+                continue;
+            }
+            if state.closed {
+                return;
+            }
+            state.idle.push(thread);
+            let is_idle = |state: &mut QueueState| !state.closed && state.idle.contains(&thread);
+            state = self.wake[thread].wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -190,8 +201,12 @@ impl Queue {
 impl Workers {
     /// Waits for all jobs and ends the threads.
     pub(super) fn finish(&mut self) {
+        if self.poison.check_process().is_err() {
+            // The threads are those of another process, and one of them may have held the queue.
+            return std::mem::forget(std::mem::take(&mut self.threads));
+        }
         lock(&self.queue.state).closed = true;
-        self.queue.changed.notify_all();
+        self.queue.wake.iter().for_each(Condvar::notify_one);
         for thread in self.threads.drain(..) {
             // Jobs catch their own panics, so a thread has nothing to report here.
             let _ = thread.join();
@@ -227,7 +242,28 @@ mod tests {
 
     fn pool(threads: usize) -> (Workers, Poison) {
         let poison = Poison::new("store".into());
-        (Workers::new(threads, poison.clone()).unwrap(), poison)
+        (Workers::new(threads, poison.clone()), poison)
+    }
+
+    #[test]
+    fn threads_that_cannot_start_are_done_without() {
+        for granted in 0..3 {
+            let poison = Poison::new("store".into());
+            let workers = thread::refusal::after(granted, || Workers::new(3, poison.clone()));
+            assert_eq!((workers.threads(), workers.spawner().threads()), (granted, granted));
+            let ran = Arc::new(AtomicUsize::new(0));
+            let jobs: Vec<Job> = (0..10)
+                .map(|_| {
+                    let ran = Arc::clone(&ran);
+                    workers.spawn(move || {
+                        ran.fetch_add(1, Ordering::Relaxed);
+                        Ok(())
+                    })
+                })
+                .collect();
+            jobs.iter().for_each(|job| job.wait().unwrap());
+            assert_eq!(ran.load(Ordering::Relaxed), 10);
+        }
     }
 
     #[test]
@@ -249,13 +285,34 @@ mod tests {
     }
 
     #[test]
+    fn one_job_at_a_time_is_done_by_one_thread() {
+        let (workers, _) = pool(8);
+        let is_all_idle = || lock(&workers.queue.state).idle.len() == 8;
+        let doers: Vec<_> = (0..50)
+            .map(|_| {
+                while !is_all_idle() {
+                    std::thread::yield_now();
+                }
+                let (tell, told) = std::sync::mpsc::channel();
+                let job = workers.spawn(move || {
+                    tell.send(std::thread::current().id()).expect("somebody listens");
+                    Ok(())
+                });
+                job.wait().unwrap();
+                told.recv().unwrap()
+            })
+            .collect();
+        assert!(doers.iter().all(|doer| *doer == doers[0]), "{doers:?}");
+    }
+
+    #[test]
     fn a_panic_or_an_error_poisons_with_its_text() {
         for threads in [0, 2] {
             let (workers, poison) = pool(threads);
             assert!(workers.spawn(|| panic!("broken merge")).wait().is_err());
             assert!(poison.check().unwrap_err().to_string().contains("broken merge"));
             let (workers, _) = pool(threads);
-            let missing = || Err(Error::NotFound { what: "file", name: "x".to_owned() });
+            let missing = || Err(crate::Error::NotFound { what: "file", name: "x".to_owned() });
             let error = workers.spawn(missing).wait().unwrap_err();
             assert!(error.to_string().contains("no file"), "{error}");
         }

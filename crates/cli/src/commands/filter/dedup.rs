@@ -1,8 +1,9 @@
 //! `overbank dedup [FILE…]`: the first row of every key, or the repeats; or the keys of rows forgotten.
 
 use super::keys::{Act, Keys};
+use super::output::Output;
 use super::pass::Pass;
-use super::rows::Sieve;
+use super::rows::{Pace, Sieve};
 use super::scratch::Scratch;
 use super::session::{Session, Wanted};
 use crate::arguments::DedupArguments;
@@ -17,12 +18,13 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     let machine = &arguments.machine;
-    let pass = Pass::new(&arguments.input, machine, !arguments.remove)?;
+    let pass = Pass::new(&arguments.input, machine, !arguments.remove, &interrupt)?;
     let threads = pass.threads;
     let mut scratch = Scratch::new(arguments.spool.as_deref().or(arguments.store.as_deref()), &interrupt);
     let wanted = Wanted {
         store: arguments.store.as_deref(),
         filter: &arguments.filter,
+        key: &arguments.input.key,
         machine,
         window: arguments.window.map(Into::into),
         resume: arguments.resume,
@@ -32,11 +34,15 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
     let (hasher, resume_at) = (session.store.hasher(), session.resume_at());
     let (passed, counts, removed) = if arguments.remove {
-        let mut keys = Keys::new(&session, Act::Remove, machine.memory, commit_every);
+        let mut keys = Keys::new(&session, Act::Remove, machine.memory, commit_every, pass.clock());
         let passed = pass.run(hasher, resume_at, &interrupt, &mut keys)?;
         (passed, keys.counts, Some(keys.changed))
     } else {
-        let mut sieve = Sieve::new(&session, &scratch, machine.memory, !arguments.invert, commit_every)?;
+        // Rows that standard output does not take any more are worth keeping where there is a place for them.
+        let owed = session.kept.then(|| scratch.file()).transpose()?;
+        let output = Output::open(session.resumed.as_ref().map(|state| state.output), &interrupt, owed)?;
+        let pace = Pace { commit_every, clock: pass.clock() };
+        let mut sieve = Sieve::new(&session, &scratch, machine.memory, !arguments.invert, output, pace)?;
         let passed = pass.run(hasher, resume_at, &interrupt, &mut sieve)?;
         (passed, sieve.counts, None)
     };
@@ -45,7 +51,6 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         return Err(super::interrupted(counts.rows, session.kept));
     }
     if arguments.stats || arguments.json {
-        let report = session.filter().report();
         let cost = DedupCost {
             counts,
             removed,
@@ -55,7 +60,8 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
             peak_memory_bytes: process::peak_memory_bytes(),
             written_bytes: process::written_bytes(),
         };
-        picture::print_dedup(&cost, &report, arguments.json);
+        let facts = picture::FilterFacts::of(&session.filter())?;
+        picture::print_dedup(&cost, &facts, arguments.json);
     }
     Ok(Outcome::Found)
 }

@@ -5,21 +5,21 @@ use crate::arguments::FilterInfoArguments;
 use crate::commands::open_to_read;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Page, print_json};
-use crate::picture;
-use overbank::filter::cascade::{CascadeFilter, CascadeOptions, Report};
+use crate::picture::{self, FilterFacts};
+use overbank::filter::cascade::{CascadeFilter, CascadeOptions};
 use overbank::store::Store;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) fn run(arguments: &FilterInfoArguments) -> CommandResult {
-    let report = report(&open_to_read(&arguments.store)?, &arguments.store)?;
+    let facts = facts(&open_to_read(&arguments.store)?, &arguments.store)?;
     if arguments.json {
-        print_json(&picture::filter_json(&report))?;
+        print_json(&picture::filter_json(&facts))?;
     } else {
         let mut page = Page::new();
         page.heading(&format!("Filter {}", arguments.store.display()), "");
-        picture::filter_lines(&mut page, &report);
-        picture::run_table(&mut page, &report);
+        picture::filter_lines(&mut page, &facts);
+        picture::run_table(&mut page, &facts.report);
         page.print()?;
     }
     Ok(Outcome::Found)
@@ -39,6 +39,6 @@ pub(in crate::commands) fn open(store: &Store, place: &Path) -> Result<Arc<Mutex
 }
 
 /// What the filter of a store at `place` says of itself.
-pub(in crate::commands) fn report(store: &Store, place: &Path) -> Result<Report, Failure> {
-    Ok(open(store, place)?.lock().unwrap_or_else(PoisonError::into_inner).report())
+pub(in crate::commands) fn facts(store: &Store, place: &Path) -> Result<FilterFacts, Failure> {
+    Ok(FilterFacts::of(&open(store, place)?.lock().unwrap_or_else(PoisonError::into_inner))?)
 }

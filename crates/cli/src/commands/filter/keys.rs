@@ -8,7 +8,8 @@ use crate::picture::RowCounts;
 use crate::run_state::{FilterState, Output, RunState};
 use overbank::KeyHash;
 use overbank::profile::{KeyedRows as _, Rows as _};
-use overbank_ingest::Position;
+use overbank_ingest::{Position, Waiter};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What becomes of the keys.
@@ -29,16 +30,25 @@ pub(super) struct Keys<'s> {
     waiting_max: usize,
     commit_every: Duration,
     committed_at: Instant,
+    /// Whether something came that is not committed.
+    has_news: bool,
+    clock: Arc<dyn Waiter>,
     pub(super) counts: RowCounts,
     /// Keys that went in or out.
     pub(super) changed: u64,
 }
 
 impl<'s> Keys<'s> {
-    pub(super) fn new(session: &'s Session, act: Act, memory_bytes: u64, commit_every: Duration) -> Self {
+    pub(super) fn new(
+        session: &'s Session,
+        act: Act,
+        memory_bytes: u64,
+        commit_every: Duration,
+        clock: Arc<dyn Waiter>,
+    ) -> Self {
         // Half the share: looking keys up sorts a copy of them.
         let waiting_max = waiting_bytes(memory_bytes) / 2 / size_of::<KeyHash>();
-        let (waiting, committed_at) = (Vec::new(), Instant::now());
+        let (waiting, committed_at) = (Vec::new(), clock.now());
         Self {
             session,
             act,
@@ -46,6 +56,8 @@ impl<'s> Keys<'s> {
             waiting_max,
             commit_every,
             committed_at,
+            has_news: false,
+            clock,
             counts: RowCounts::default(),
             changed: 0,
         }
@@ -65,7 +77,7 @@ impl<'s> Keys<'s> {
         let run = RunState { complete, position: position.clone() };
         let state = FilterState { run, window: self.session.window, output: Output::default() };
         self.session.store.commit(&state.to_bytes())?;
-        self.committed_at = Instant::now();
+        (self.committed_at, self.has_news) = (self.clock.now(), false);
         Ok(())
     }
 }
@@ -92,7 +104,8 @@ impl Take for Keys<'_> {
                 self.waiting.extend_from_slice(hashes);
             }
         }
-        let is_due = !hashes.is_empty() && self.committed_at.elapsed() >= self.commit_every;
+        self.has_news |= !hashes.is_empty();
+        let is_due = self.has_news && self.clock.now().duration_since(self.committed_at) >= self.commit_every;
         if is_due { self.commit(rows.chunk().position(), false) } else { Ok(()) }
     }
 

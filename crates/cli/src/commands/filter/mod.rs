@@ -5,7 +5,9 @@ pub(crate) mod dedup;
 pub(super) mod info;
 mod keys;
 mod merge;
+mod outlet;
 mod output;
+mod owed;
 mod pass;
 mod plan;
 mod rows;
@@ -24,6 +26,8 @@ use std::io::Write as _;
 pub(super) const NAME: &str = "filter";
 /// Filters own this number among the structures of a store.
 pub(super) const STRUCTURE: u16 = 19;
+/// Rows that a stopped run could not print have this one.
+pub(super) const OWED_STRUCTURE: u16 = owed::STRUCTURE;
 
 pub(crate) fn run(command: &FilterCommand) -> CommandResult {
     match command {

@@ -11,13 +11,14 @@ use crate::progress::Progress;
 use overbank::KeyHasher;
 use overbank::profile::pipeline::{self, Group, Stages};
 use overbank::profile::{Parse, Plan};
-use overbank_ingest::{Options, Parser, Position, Reader};
+use overbank_ingest::{Options, Parser, Position, Reader, Waiter};
 use std::io::{IsTerminal, stdout};
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A pipe that has nothing for so long gets the answers to what it said: below what people notice.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// What takes the rows of a stream, chunk by chunk, in order.
 pub(super) trait Take: Send {
@@ -55,6 +56,7 @@ impl Pass {
         arguments: &InputArguments,
         machine: &crate::arguments::MachineArguments,
         keeps_rows: bool,
+        interrupt: &Interrupt,
     ) -> Result<Self, Failure> {
         check_memory(machine.memory)?;
         let threads = machine.threads.map_or_else(default_threads, usize::from);
@@ -62,9 +64,15 @@ impl Pass {
         input::fit_chunks(&mut options, &Plan::for_memory(machine.memory)?, threads);
         options.keep_rows = keeps_rows;
         options.pause = Some(PAUSE);
+        options.waiter = Arc::new(interrupt.waiter()?);
         // A line that shows progress would mix with rows on the same terminal.
         let is_quiet = machine.quiet || keeps_rows && stdout().is_terminal();
         Ok(Self { options, threads, is_quiet })
+    }
+
+    /// The clock of the pass.
+    pub(super) fn clock(&self) -> Arc<dyn Waiter> {
+        Arc::clone(&self.options.waiter)
     }
 
     /// Reads from `resume_at`, or from the start, to the end or an interrupt.
@@ -88,7 +96,10 @@ impl Pass {
             if interrupt.is_raised() {
                 return Ok(None);
             }
-            let chunk = reader.next_chunk()?;
+            let chunk = match reader.next_chunk() {
+                Err(overbank_ingest::Error::Interrupted { .. }) => return Ok(None),
+                chunk => chunk?,
+            };
             complete = chunk.is_none();
             progress.update(reader.bytes_read());
             Ok(chunk)
@@ -105,6 +116,8 @@ impl Pass {
             return Err(failure);
         }
         taker.end(reader.position(), reader.header(), complete)?;
+        // A signal may have come while the last rows were on their way out.
+        let complete = complete && !interrupt.is_raised();
         Ok(Passed { seconds: started.elapsed().as_secs_f64(), skipped, complete })
     }
 }
@@ -150,3 +163,6 @@ impl<'t, T: Take> Stages for Flow<'t, T> {
         failure.take().map_or(Ok(()), Err)
     }
 }
+
+#[cfg(test)]
+mod tests;

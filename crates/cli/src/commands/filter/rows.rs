@@ -7,12 +7,13 @@
 //!
 //! Invariants:
 //! 1. Rows come out in the order in which they came; the answers do not depend on chunks, threads or memory.
-//! 2. Keys that are asked for together cost less, in RAM and far less on flash. Rows wait no longer than ten times what the last
-//!    answer took, so that waiting costs at most a tenth more than asking.
-//! 3. A commit is made when no row waits, behind the chunk that it names: what it remembers was printed before.
+//! 2. Keys that are asked for together cost less, in RAM and far less on flash. Rows wait no longer than a pause or ten times what the last
+//!    answer took, so that waiting costs at most a tenth more than asking. What a slow reader of the output takes is not counted.
+//! 3. A commit is made when no row waits, behind the chunk that it names: what it remembers was printed before, or is owed.
 
 use super::output::Output;
-use super::pass::Take;
+use super::owed;
+use super::pass::{PAUSE, Take};
 use super::scratch::Scratch;
 use super::session::{Session, spool_bytes, waiting_bytes};
 use super::spool::Spool;
@@ -23,15 +24,17 @@ use crate::picture::RowCounts;
 use crate::run_state::{FilterState, RunState};
 use overbank::filter::cascade::{Arrivals, CascadeFilter};
 use overbank::profile::{KeyedRows as _, Rows as _};
-use overbank_ingest::{Chunk, Position};
+use overbank_ingest::{Chunk, Position, Waiter};
 use std::ops::Range;
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How many times as long as an answer takes its rows may wait for it.
 const PATIENCE: u32 = 10;
 /// A shorter wait is not noticed.
-const WAIT_LEAST: Duration = Duration::from_millis(100);
+const WAIT_LEAST: Duration = PAUSE;
+/// An answer comes so long before its rows would have waited too long: twice the time until the next chunk of a live stream.
+const AHEAD: Duration = PAUSE.checked_div(2).expect("two is not zero");
 
 /// Prints the rows of a stream whose keys are new, or the others.
 pub(super) struct Sieve<'s> {
@@ -43,11 +46,19 @@ pub(super) struct Sieve<'s> {
     header: Header,
     panes: Panes,
     keeps_new: bool,
-    commit_every: Duration,
+    pace: Pace,
     pub(super) counts: RowCounts,
     committed_at: Instant,
+    /// Whether something came that is not committed.
+    has_news: bool,
     waiting_since: Instant,
     last_answer: Duration,
+}
+
+/// What a sieve does by time.
+pub(super) struct Pace {
+    pub(super) commit_every: Duration,
+    pub(super) clock: Arc<dyn Waiter>,
 }
 
 /// The header row of tables.
@@ -67,8 +78,10 @@ impl<'s> Sieve<'s> {
         scratch: &'s Scratch,
         memory_bytes: u64,
         keeps_new: bool,
-        commit_every: Duration,
+        output: Output,
+        pace: Pace,
     ) -> Result<Self, Failure> {
+        let now = pace.clock.now();
         let resumed = session.resumed.as_ref();
         let header = if resumed.is_some_and(|state| state.run.position.chunks() > 0) {
             Header::Printed
@@ -80,14 +93,15 @@ impl<'s> Sieve<'s> {
             scratch,
             arrivals: Arrivals::new(waiting_bytes(memory_bytes))?,
             spool: Spool::new(spool_bytes(memory_bytes)),
-            output: Output::open(resumed.map(|state| state.output))?,
+            output,
             header,
             panes: Panes::new(session.window),
             keeps_new,
-            commit_every,
+            pace,
             counts: RowCounts::default(),
-            committed_at: Instant::now(),
-            waiting_since: Instant::now(),
+            committed_at: now,
+            has_news: false,
+            waiting_since: now,
             last_answer: Duration::ZERO,
         })
     }
@@ -96,7 +110,7 @@ impl<'s> Sieve<'s> {
     fn take_range(&mut self, rows: &ParsedRows, mut range: Range<usize>) -> Result<(), Failure> {
         while !range.is_empty() {
             if self.arrivals.is_empty() {
-                self.waiting_since = Instant::now();
+                self.waiting_since = rows.chunk().since();
             }
             let taken = self.arrivals.push(&rows.hashes()[range.clone()]);
             for row in range.start..range.start + taken {
@@ -115,22 +129,23 @@ impl<'s> Sieve<'s> {
         if self.arrivals.is_empty() {
             return Ok(());
         }
-        let started = Instant::now();
+        let started = self.pace.clock.now();
         let mut filter: MutexGuard<'_, CascadeFilter> = self.session.filter();
         let answers = self.arrivals.insert_if_absent(&mut filter)?;
+        self.last_answer = self.pace.clock.now().duration_since(started);
         let (keeps_new, counts, output) = (self.keeps_new, &mut self.counts, &mut self.output);
         counts.new += answers.iter().filter(|&&new| new).count() as u64;
         self.spool.replay(answers.iter().map(|&new| new == keeps_new), self.scratch, |row| {
             counts.kept += 1;
             output.row(row)
         })?;
-        self.last_answer = started.elapsed();
-        Ok(())
+        self.output.flush()
     }
 
     fn is_overdue(&self) -> bool {
         !self.arrivals.is_empty()
-            && self.waiting_since.elapsed() > WAIT_LEAST.max(PATIENCE * self.last_answer)
+            && self.pace.clock.now() + AHEAD
+                >= self.waiting_since + WAIT_LEAST.max(PATIENCE * self.last_answer)
     }
 
     /// Passes on the header of the first table; one output has one header.
@@ -150,11 +165,21 @@ impl<'s> Sieve<'s> {
         Ok(())
     }
 
+    /// Whether a commit may come before the end: once rows are owed, the end is near and takes all of them.
+    fn may_commit(&self) -> bool {
+        self.session.kept && !self.output.has_left()
+    }
+
     fn commit(&mut self, position: &Position, complete: bool) -> Result<(), Failure> {
-        let run = RunState { complete, position: position.clone() };
-        let state = FilterState { run, window: self.panes.window(), output: self.output.mark()? };
+        let output = self.output.mark()?;
+        let owed = self.output.take_owed();
+        let run = RunState { complete: complete && owed.is_none(), position: position.clone() };
+        if let Some(owed) = owed {
+            owed::keep(&self.session.store, owed)?;
+        }
+        let state = FilterState { run, window: self.panes.window(), output };
         self.session.store.commit(&state.to_bytes())?;
-        self.committed_at = Instant::now();
+        (self.committed_at, self.has_news) = (self.pace.clock.now(), false);
         Ok(())
     }
 
@@ -169,7 +194,8 @@ impl<'s> Sieve<'s> {
 impl Take for Sieve<'_> {
     /// Remembers where the output starts: what is printed before the first commit is cut off too.
     fn begin(&mut self, position: &Position) -> Result<(), Failure> {
-        if self.session.kept { self.commit(position, false) } else { Ok(()) }
+        owed::pay(&self.session.store, |bytes| self.output.part(bytes))?;
+        if self.may_commit() { self.commit(position, false) } else { Ok(()) }
     }
 
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
@@ -193,12 +219,13 @@ impl Take for Sieve<'_> {
         if chunk.is_before_pause() || is_nearly_full || self.is_overdue() {
             self.answer()?;
         }
-        if chunk.is_before_pause() {
+        if self.arrivals.is_empty() {
+            // A header has no answer to wait for.
             self.output.flush()?;
         }
-        let is_due = self.session.kept
-            && self.committed_at.elapsed() >= self.commit_every
-            && !rows.hashes().is_empty();
+        self.has_news |= !rows.hashes().is_empty();
+        let since_commit = self.pace.clock.now().duration_since(self.committed_at);
+        let is_due = self.may_commit() && self.has_news && since_commit >= self.pace.commit_every;
         if is_due && self.arrivals.is_empty() { self.commit(chunk.position(), false) } else { Ok(()) }
     }
 

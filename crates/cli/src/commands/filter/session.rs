@@ -12,6 +12,7 @@ use super::NAME;
 use super::scratch::Scratch;
 use crate::arguments::{FilterArguments, MachineArguments, PANES};
 use crate::failure::Failure;
+use crate::key_fields::KeyFields;
 use crate::run_state::{FilterState, Window, WindowKind};
 use crate::{process, units};
 use overbank::Seed;
@@ -37,6 +38,8 @@ pub(crate) struct Wanted<'a> {
     /// The directory that is kept; without one, a scratch directory.
     pub(crate) store: Option<&'a Path>,
     pub(crate) filter: &'a FilterArguments,
+    /// The fields of the key.
+    pub(crate) key: &'a [String],
     pub(crate) machine: &'a MachineArguments,
     /// A window, if one was given.
     pub(crate) window: Option<Window>,
@@ -88,6 +91,9 @@ impl Session {
             let stored = CascadeFilter::stored_options(&store, NAME)?;
             (window, resumed) = take_up(wanted, &stored, state, &directory.display().to_string())?;
             options = CascadeOptions { memory_bytes: options.memory_bytes, ..stored };
+        }
+        if let Some(directory) = wanted.store {
+            KeyFields::new(wanted.key).adopt(&store, directory)?;
         }
         let filter = store.cascade(NAME, options)?;
         Ok(Self { store, filter, resumed, window, kept: wanted.store.is_some() })

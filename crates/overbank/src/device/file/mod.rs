@@ -13,7 +13,9 @@
 //! 1. A name is one component: it never becomes a path, and every call goes through the directory's descriptor.
 //! 2. Where a file is open with O_DIRECT, only aligned memory reaches the kernel: other buffers pass through one of ours.
 //! 3. Writes never enter a ring. `write` returns after the kernel took the full length, so a sync cannot overtake one.
-//! 4. After a failed sync a file takes no more writes and no more syncs: the kernel has dropped pages that it could
+//! 4. Only regular files are opened, links are not followed, and a file with a second name is not written.
+//! 5. Batches are read for the process that opened the device only: a fork has neither its threads nor its rings.
+//! 6. After a failed sync a file takes no more writes and no more syncs: the kernel has dropped pages that it could
 //!    not write, and a second sync would report success.
 //!
 //! | operation | CPU | RAM |
@@ -28,13 +30,18 @@
 
 mod errors;
 mod handle;
+mod kind;
 mod lock;
+mod nameless;
 mod pool;
 mod probe;
+pub(super) mod process;
 mod reads;
 mod ring;
 #[cfg(test)]
 mod tests;
+
+pub use nameless::NamelessDevice;
 
 use super::{Access, AlignedBuf, Device, DeviceFile, FileRead, LockGuard};
 use crate::{Error, Result};
@@ -169,6 +176,13 @@ enum Batcher {
     Threads(pool::ThreadPool),
 }
 
+/// Whether an engine took a batch. One that has neither a ring nor a thread leaves it to the caller, who reads place by place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Begun {
+    Yes,
+    No,
+}
+
 impl Batcher {
     fn read_many(
         &self,
@@ -181,10 +195,13 @@ impl Batcher {
         }
         let (longest, depth) = (reads.longest(), depth.min(reads.len()));
         if depth > 1 && longest > 0 {
-            return match self {
-                Batcher::Rings(rings) => rings.read_many(reads, longest, depth, done),
-                Batcher::Threads(pool) => pool.read_many(reads, longest, depth, done),
+            let begun = match self {
+                Batcher::Rings(rings) => rings.read_many(reads, longest, depth, done)?,
+                Batcher::Threads(pool) => pool.read_many(reads, longest, depth, done)?,
             };
+            if begun == Begun::Yes {
+                return Ok(());
+            }
         }
         let mut buffer = AlignedBuf::zeroed(longest);
         for i in 0..reads.len() {
@@ -226,13 +243,14 @@ impl FileDevice {
         Ok(Self { path: path.into(), directory, direct, batcher })
     }
 
-    /// Opens the directory `path`, making it if it is absent; its parent must exist.
+    /// Opens the directory `path`, making it if it is absent; its parent must exist. What is made is the owner's alone: a store's
+    /// seed keeps others from choosing keys that collide.
     ///
     /// # Errors
     /// As [`FileDevice::open`].
     pub fn open_or_create(path: impl AsRef<Path>, options: FileOptions) -> Result<Self> {
         let path = path.as_ref();
-        match errors::retry(|| rustix::fs::mkdir(path, Mode::from_raw_mode(0o755))) {
+        match errors::retry(|| rustix::fs::mkdir(path, Mode::from_raw_mode(0o700))) {
             Ok(()) => sync_parent(path)?,
             Err(rustix::io::Errno::EXIST) => {}
             Err(e @ rustix::io::Errno::NOENT) => {
@@ -253,16 +271,13 @@ impl FileDevice {
     fn open_file(&self, name: &str, flags: OFlags, op: &'static str) -> Result<Arc<dyn DeviceFile>> {
         check_name(name)?;
         let path = self.path.join(name);
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let open = |flags| {
-            errors::retry(|| rustix::fs::openat(&self.directory, name, flags, Mode::from_raw_mode(0o644)))
-        };
+        let open = |flags| kind::open(self.directory.as_fd(), name, flags, &path, op);
         let (fd, direct) = match self.direct {
-            DirectChoice::Never => (open(flags), false),
-            DirectChoice::Always => (open(flags | OFlags::DIRECT), true),
-            DirectChoice::Try => match open(flags | OFlags::DIRECT) {
+            DirectChoice::Never => (open(flags)?, false),
+            DirectChoice::Always => (open(flags | OFlags::DIRECT)?, true),
+            DirectChoice::Try => match open(flags | OFlags::DIRECT)? {
                 // A file system that refuses O_DIRECT does so after it has made the name.
-                Err(rustix::io::Errno::INVAL) => (open(flags - OFlags::EXCL), false),
+                Err(rustix::io::Errno::INVAL) => (open(flags - OFlags::EXCL)?, false),
                 outcome => (outcome, true),
             },
         };
@@ -367,6 +382,10 @@ impl Device for FileDevice {
 
     fn lock(&self) -> Result<Box<dyn LockGuard>> {
         lock::take(self.directory.as_fd(), &self.path)
+    }
+
+    fn writer(&self) -> Result<Option<u32>> {
+        lock::holder(self.directory.as_fd(), &self.path)
     }
 
     fn random_128(&self) -> Result<u128> {

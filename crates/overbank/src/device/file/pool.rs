@@ -9,11 +9,14 @@
 //! 1. A job owns its buffer and its file, so a caller that leaves early (an error, a panic) leaves nothing dangling.
 //! 2. At most `depth` threads work for a batch: no more jobs than that are taken from it at once, though as many again
 //!    wait, so that a thread which finishes finds its next job without going to sleep.
-//! 3. Threads are started when jobs wait and none is idle, never more than `threads_max`, and end with the pool.
+//! 3. Threads are started when jobs wait and none is idle, never more than `threads_max`, and end with the pool. Fewer serve
+//!    as well, if more slowly.
+//! 4. A fork of the process that made the pool has none of its threads: it neither hands them jobs nor waits for them.
 
+use super::Begun;
 use super::handle::Opened;
 use super::reads::Reads;
-use crate::device::AlignedBuf;
+use crate::device::{AlignedBuf, Process, thread};
 use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,6 +31,7 @@ const QUEUE_AHEAD_BYTES_MAX: usize = 64 << 10;
 pub(super) struct ThreadPool {
     shared: Arc<Shared>,
     threads_max: usize,
+    owner: Process,
 }
 
 #[derive(Debug, Default)]
@@ -71,21 +75,23 @@ struct Job {
 
 impl ThreadPool {
     pub(super) fn new(threads_max: usize) -> Self {
-        Self { shared: Arc::default(), threads_max }
+        Self { shared: Arc::default(), threads_max, owner: Process::current() }
     }
 
     pub(super) fn threads_max(&self) -> usize {
         self.threads_max
     }
 
-    /// Does all of `reads`, none longer than `longest` bytes, with up to `depth` threads.
+    /// Does all of `reads`, none longer than `longest` bytes, with up to `depth` threads; none where no thread can be
+    /// started.
     pub(super) fn read_many(
         &self,
         reads: &Reads<'_>,
         longest: usize,
         depth: usize,
         done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Begun> {
+        self.owner.require_current(&reads.file(0).path)?;
         let depth = depth.min(self.threads_max);
         let ahead = if longest <= QUEUE_AHEAD_BYTES_MAX { depth } else { 0 };
         let batch = Arc::new(Batch { depth, state: Mutex::default(), completed: Condvar::new() });
@@ -106,9 +112,12 @@ impl ThreadPool {
         let mut finished = Vec::new();
         loop {
             outstanding += jobs.len();
-            self.hand_over(&batch, &mut jobs, reads.file(0))?;
+            if !self.hand_over(&batch, &mut jobs) {
+                // Only the first jobs can find no thread: threads stay.
+                return Ok(Begun::No);
+            }
             if outstanding == 0 {
-                return failure.map_or(Ok(()), Err);
+                return failure.map_or(Ok(Begun::Yes), Err);
             }
             batch.take_done(&mut finished);
             for (job, outcome) in finished.drain(..) {
@@ -128,10 +137,10 @@ impl ThreadPool {
         }
     }
 
-    /// Queues `jobs` and sees to it that threads serve them.
-    fn hand_over(&self, batch: &Arc<Batch>, jobs: &mut Vec<Job>, first: &Opened) -> Result<()> {
+    /// Queues `jobs` and sees to it that threads serve them; false if there is no thread and none can be started.
+    fn hand_over(&self, batch: &Arc<Batch>, jobs: &mut Vec<Job>) -> bool {
         if jobs.is_empty() {
-            return Ok(());
+            return true;
         }
         let wanted = {
             let mut state = lock(&batch.state);
@@ -141,34 +150,37 @@ impl ThreadPool {
             wanted
         };
         if wanted == 0 {
-            return Ok(());
+            return true;
         }
         let mut queue = lock(&self.shared.queue);
         queue.batches.extend(std::iter::repeat_n(batch, wanted).cloned());
         let mut missing = queue.batches.len().saturating_sub(queue.idle);
         while missing > 0 && queue.threads.len() < self.threads_max {
             let shared = self.shared.clone();
-            match std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || serve(&shared)) {
+            match thread::start("overbank-read", Some(STACK_BYTES), move || serve(&shared)) {
                 Ok(thread) => queue.threads.push(thread),
-                // Fewer threads serve as well, if more slowly; none cannot.
-                Err(_) if !queue.threads.is_empty() => break,
-                Err(source) => {
-                    let path = first.path.clone();
-                    return Err(Error::Io { op: "start a thread to read", path, source });
-                }
+                Err(_) => break,
             }
             missing -= 1;
+        }
+        if queue.threads.is_empty() {
+            queue.batches.retain(|queued| !Arc::ptr_eq(queued, batch));
+            return false;
         }
         drop(queue);
         for _ in 0..wanted {
             self.shared.wake.notify_one();
         }
-        Ok(())
+        true
     }
 }
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
+        if !self.owner.is_current() {
+            // A lock of the queue may have been a thread's that is not here.
+            return std::mem::forget(Arc::clone(&self.shared));
+        }
         let threads = {
             let mut queue = lock(&self.shared.queue);
             queue.closing = true;

@@ -12,14 +12,18 @@
 //!    the end, an error, a panic of the callback.
 //! 3. No more than [`DEPTH_MAX`] reads are in flight, half of what the completion queue holds, so that it never overflows.
 //! 4. Only reads enter a ring.
+//! 5. A ring that the kernel serves no more while it holds reads is left to it, with its slab, until the process ends: nobody
+//!    can say when the memory is free. Its batch is an error, and later batches are read without rings.
+//! 6. A ring is neither used nor freed by a fork of the process that made it: its memory is not there.
 
-use super::handle::Opened;
+use super::Begun;
 use super::reads::Reads;
-use crate::device::AlignedBuf;
+use crate::device::{AlignedBuf, Process};
 use crate::{Error, Result};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The ring's submission entries, and so the most reads in flight of one batch.
@@ -33,9 +37,11 @@ const SLAB_KEPT_BYTES: usize = 4 << 20;
 /// Rings kept for the next batches. Threads beyond that make and drop a ring a batch.
 const RINGS_KEPT: usize = 16;
 
-#[derive(Default)]
 pub(super) struct RingPool {
     idle: Mutex<Vec<Ring>>,
+    /// A ring has failed for good.
+    is_broken: AtomicBool,
+    owner: Process,
 }
 
 struct Ring {
@@ -86,19 +92,20 @@ fn new_uring(entries: u32) -> std::io::Result<IoUring> {
 
 impl RingPool {
     pub(super) fn new() -> Self {
-        Self::default()
+        Self { idle: Mutex::default(), is_broken: AtomicBool::new(false), owner: Process::current() }
     }
 
-    /// Does all of `reads`, none longer than `longest` bytes, with up to `depth` in flight.
+    /// Does all of `reads`, none longer than `longest` bytes, with up to `depth` in flight; none where there is no ring.
     pub(super) fn read_many(
         &self,
         reads: &Reads<'_>,
         longest: usize,
         depth: usize,
         done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Begun> {
+        self.owner.require_current(&reads.file(0).path)?;
         let depth = depth.min(DEPTH_MAX);
-        let mut lease = self.lease(reads.file(0), depth * longest)?;
+        let Some(mut lease) = self.lease(depth * longest) else { return Ok(Begun::No) };
         // All access to the slab during the batch goes through this pointer, so that no reference spans a slot
         // that the kernel is filling.
         let slab = lease.slab_pointer();
@@ -129,7 +136,10 @@ impl RingPool {
         }
         while lease.in_flight > 0 {
             let path = || reads.file(0).path.clone();
-            let failed = |source| Error::Io { op: "wait for reads of", path: path(), source };
+            let failed = |source: std::io::Error| {
+                let why = format!("io_uring failed ({source}); try again, reads go on without it");
+                Error::Io { op: "read", path: path(), source: std::io::Error::new(source.kind(), why) }
+            };
             lease.wait_for_one().map_err(failed)?;
             lease.reap(|slot, outcome| completed.push((slot, outcome)));
             let mut queued = 0;
@@ -177,26 +187,23 @@ impl RingPool {
                 }
             }
         }
-        failure.map_or(Ok(()), Err)
+        failure.map_or(Ok(Begun::Yes), Err)
     }
 
-    fn lease(&self, file: &Opened, slab_bytes: usize) -> Result<Lease<'_>> {
+    /// A ring; `None` where none can be made, for lack of descriptors or memory, or since one has failed.
+    fn lease(&self, slab_bytes: usize) -> Option<Lease<'_>> {
+        if self.is_broken.load(Ordering::Relaxed) {
+            return None;
+        }
         let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut ring = match kept {
             Some(ring) => ring,
-            None => Ring {
-                uring: new_uring(DEPTH_MAX as u32).map_err(|source| Error::Io {
-                    op: "make a ring to read",
-                    path: file.path.clone(),
-                    source,
-                })?,
-                slab: AlignedBuf::default(),
-            },
+            None => Ring { uring: new_uring(DEPTH_MAX as u32).ok()?, slab: AlignedBuf::default() },
         };
         if ring.slab.len() < slab_bytes {
             ring.slab = AlignedBuf::zeroed(slab_bytes);
         }
-        Ok(Lease { pool: self, ring: Some(ring), in_flight: 0 })
+        Some(Lease { pool: self, ring: Some(ring), in_flight: 0 })
     }
 }
 
@@ -234,6 +241,10 @@ impl Lease<'_> {
     /// Submits what was pushed, and waits until something has completed.
     fn wait_for_one(&mut self) -> std::io::Result<()> {
         loop {
+            #[cfg(test)]
+            if tests::WAITS_FAIL.get() {
+                return Err(Errno::BADF.into());
+            }
             match self.ring().uring.submit_and_wait(1) {
                 Ok(_) => return Ok(()),
                 Err(e) => match Errno::from_io_error(&e) {
@@ -266,9 +277,10 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         while self.in_flight > 0 {
             if self.wait_for_one().is_err() {
-                // The kernel may still write to the slab and will not say when it has finished: neither freeing it
-                // nor going on is sound.
-                std::process::abort();
+                // The kernel may still write to the slab and will not say when it has finished, so it is never freed.
+                self.pool.is_broken.store(true, Ordering::Relaxed);
+                std::mem::forget(self.ring.take());
+                return;
             }
             self.reap(|_, _| ());
         }
@@ -283,8 +295,60 @@ impl Drop for Lease<'_> {
     }
 }
 
+impl Drop for RingPool {
+    fn drop(&mut self) {
+        if !self.owner.is_current() {
+            // What unmaps a ring would unmap whatever this process has there.
+            std::mem::forget(std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner)));
+        }
+    }
+}
+
 impl std::fmt::Debug for RingPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("RingPool")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::device::{BLOCK_BYTES, Device, FileDevice, FileOptions, ReadRequest};
+    use crate::{Error, device::Engine};
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Whether the kernel seems to serve this thread's rings no more.
+        pub(super) static WAITS_FAIL: Cell<bool> = const { Cell::new(false) };
+    }
+
+    #[test]
+    fn a_ring_that_fails_for_good_is_an_error_and_then_reads_go_on_without() {
+        let scratch = tempfile::tempdir().unwrap();
+        let Ok(device) = FileDevice::open(scratch.path(), FileOptions::new().engine(Engine::IoUring)) else {
+            eprintln!("skipped: no io_uring here");
+            return;
+        };
+        let file = device.create("f").unwrap();
+        file.write(0, &[7; 8 * BLOCK_BYTES]).unwrap();
+        let requests: Vec<ReadRequest> =
+            (0..8).map(|i| ReadRequest { offset: i * 4096, bytes: BLOCK_BYTES as u32 }).collect();
+        let read = || {
+            let mut seen = 0;
+            file.read_many(&requests, 4, &mut |_, bytes| {
+                assert!(bytes.iter().all(|&byte| byte == 7));
+                seen += 1;
+                Ok(())
+            })
+            .map(|()| seen)
+        };
+        assert_eq!(read().unwrap(), 8);
+        WAITS_FAIL.set(true);
+        let error = read().unwrap_err();
+        assert!(
+            matches!(error, Error::Io { op: "read", .. }) && error.to_string().contains("io_uring"),
+            "{error}"
+        );
+        assert_eq!(read().unwrap(), 8, "by one place after the other");
+        WAITS_FAIL.set(false);
     }
 }

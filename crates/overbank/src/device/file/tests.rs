@@ -1,5 +1,7 @@
 //! Every test runs on each engine, with and without O_DIRECT, on the disk and on tmpfs, wherever the machine allows it.
 
+mod strangers;
+
 use super::*;
 use crate::device::{AlignedBuf, BLOCK_BYTES, ReadRequest};
 use proptest::prelude::*;
@@ -48,6 +50,13 @@ fn file_of(device: &FileDevice, name: &str, blocks: u64) -> Arc<dyn DeviceFile> 
     let data: Vec<u8> = (0..blocks).flat_map(block).collect();
     file.write(0, &data).unwrap();
     file
+}
+
+/// A handle to what no device opens as a file.
+fn special(path: &str) -> FileHandle {
+    let fd = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let opened = Opened { fd, name: path.into(), path: path.into(), direct: false };
+    FileHandle::new(opened, Arc::new(Batcher::Threads(pool::ThreadPool::new(1))))
 }
 
 fn is_past_end(error: &Error) -> bool {
@@ -392,9 +401,7 @@ fn a_missing_directory_is_not_found_and_can_be_made() {
 #[test]
 fn a_full_file_system_is_full() {
     // Writing to /dev/full always fails with ENOSPC; it stands in for a disk that is.
-    let device =
-        FileDevice::open("/dev", FileOptions::new().engine(Engine::Threads).direct(Direct::Off)).unwrap();
-    let file = device.open("full", Access::Write).unwrap();
+    let file = special("/dev/full");
     match file.write(0, &[0; 2 * BLOCK_BYTES]) {
         Err(Error::Full { needed_bytes, .. }) => assert_eq!(needed_bytes, 2 * BLOCK),
         other => panic!("{other:?}"),
@@ -404,9 +411,7 @@ fn a_full_file_system_is_full() {
 #[test]
 fn after_a_failed_sync_nothing_more_is_written() {
     // A sync of a character device that has none fails.
-    let device =
-        FileDevice::open("/dev", FileOptions::new().engine(Engine::Threads).direct(Direct::Off)).unwrap();
-    let file = device.open("null", Access::Write).unwrap();
+    let file = special("/dev/null");
     file.write(0, &[0; BLOCK_BYTES]).unwrap();
     assert!(matches!(file.sync(), Err(Error::Io { op: "sync", .. })));
     assert!(matches!(file.sync(), Err(Error::Poisoned { .. })));

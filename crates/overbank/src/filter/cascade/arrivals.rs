@@ -8,8 +8,10 @@
 //! run, one of millions sweeps all runs at the device's sequential rate. [`Arrivals`] is for streams that can wait for that.
 
 use super::CascadeFilter;
-use super::shared::Shared;
+use super::board::Era;
+use super::shared::{Shared, lock};
 use crate::batch::Sorter;
+use crate::device::thread;
 use crate::error::invalid;
 use crate::{KeyHash, Result};
 use std::sync::Arc;
@@ -100,10 +102,20 @@ impl Arrivals {
 /// So many questions are worth a thread.
 const LANE_QUESTIONS: usize = 1 << 12;
 
-/// Equal entries of a round: what they have in common, and their places in order of arrival.
+/// Prefixes of a round with the same fingerprint: their places in order of arrival, and how often the filter has it.
 struct Group<'a> {
     places: &'a [[u64; 2]],
     sum: i64,
+}
+
+impl Group<'_> {
+    fn first(&self) -> usize {
+        self.places[0][1] as usize
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> {
+        self.places[1..].iter().map(|place| place[1] as usize)
+    }
 }
 
 impl Shared {
@@ -111,16 +123,47 @@ impl Shared {
     pub(super) fn insert_if_absent(
         self: &Arc<Self>,
         slot: usize,
-        prefixes: &[u64],
-        mask: &mut [bool],
+        mut prefixes: &[u64],
+        mut mask: &mut [bool],
     ) -> Result<()> {
-        self.rounds(prefixes, true, |groups| {
-            let first = |group: &Group<'_>| group.places[0][1] as usize;
-            let new: Vec<usize> = groups.iter().filter(|group| group.sum <= 0).map(first).collect();
+        self.writable()?;
+        while !prefixes.is_empty() {
+            let (now, later) = prefixes.split_at(self.room_for(prefixes.len()));
+            let (mask_now, mask_later) = mask.split_at_mut(now.len());
+            self.insert_together(slot, now, mask_now)?;
+            (prefixes, mask) = (later, mask_later);
+        }
+        Ok(())
+    }
+
+    /// How many of so many keys are to be asked for together; a generation may begin.
+    fn room_for(&self, keys: usize) -> usize {
+        let in_logs: u64 = self.slots.iter().map(|slot| lock(slot).log.len() as u64).sum();
+        let mut board = self.board();
+        let room = board.room_for(keys, in_logs, &self.options);
+        self.note_era(&board);
+        room
+    }
+
+    /// As [`Shared::insert_if_absent`], of prefixes for which the generation has room.
+    fn insert_together(self: &Arc<Self>, slot: usize, prefixes: &[u64], mask: &mut [bool]) -> Result<()> {
+        self.rounds(prefixes, true, |groups, era| {
+            let new_groups = || groups.iter().filter(|group| group.sum <= 0);
+            let new: Vec<usize> = new_groups().map(Group::first).collect();
             if new.len() >= self.options.log_keys() / 8 {
                 self.add_sorted(new.iter().map(|&i| prefixes[i]))?;
             } else {
                 self.add(slot, new.iter().map(|&i| (prefixes[i], 0)), false)?;
+            }
+            if self.board().era != era {
+                // Longer fingerprints that came meanwhile tell apart what was alike: all of it was answered, so all of it is in.
+                let mut others: Vec<u64> = new_groups()
+                    .flat_map(|group| group.others().map(|i| (prefixes[group.first()], prefixes[i])))
+                    .filter_map(|(first, other)| (other != first).then_some(other))
+                    .collect();
+                others.sort_unstable();
+                others.dedup();
+                self.add(slot, others.into_iter().map(|prefix| (prefix, 0)), false)?;
             }
             new.iter().for_each(|&i| mask[i] = true);
             Ok(())
@@ -135,7 +178,7 @@ impl Shared {
         mask: &mut [bool],
     ) -> Result<()> {
         self.removable()?;
-        self.rounds(prefixes, false, |groups| {
+        self.rounds(prefixes, false, |groups, _| {
             let there = |group: &Group<'_>| group.places.len().min(usize::try_from(group.sum).unwrap_or(0));
             let places = groups.iter().flat_map(|group| &group.places[..there(group)]);
             let old: Vec<usize> = places.map(|place| place[1] as usize).collect();
@@ -145,12 +188,13 @@ impl Shared {
         })
     }
 
-    /// Gives `each` the prefixes of one hash range after the other, equal ones together, with what the filter has of them.
+    /// Gives `each` the prefixes of one hash range after the other, those of one fingerprint together, with what the filter has of it,
+    /// and the era whose fingerprints these are. No run has longer ones, unless other writers begin an era meanwhile.
     fn rounds(
         self: &Arc<Self>,
         prefixes: &[u64],
         presence: bool,
-        mut each: impl FnMut(&[Group<'_>]) -> Result<()>,
+        mut each: impl FnMut(&[Group<'_>], Era) -> Result<()>,
     ) -> Result<()> {
         self.writable()?;
         if prefixes.len() >= self.options.log_keys() {
@@ -161,7 +205,8 @@ impl Shared {
         let (mut places, mut scratch, mut sorter) = (Vec::new(), Vec::new(), Sorter::new());
         let (mut asked, mut sums) = (Vec::new(), Vec::new());
         for round in 0..rounds as u64 {
-            let mask = self.place(self.board().era).mask;
+            let era = self.board().era;
+            let mask = self.place(era).mask;
             let in_round = |prefix: u64| rounds == 1 || prefix >> (64 - rounds.ilog2()) == round;
             places.clear();
             places.extend(
@@ -173,11 +218,12 @@ impl Shared {
             let alike: Vec<&[[u64; 2]]> = places.chunk_by(|a, b| a[0] == b[0]).collect();
             for alike in alike.chunks(self.options.questions()) {
                 asked.clear();
-                asked.extend(alike.iter().map(|places| places[0][0]));
+                // Whole prefixes: an era that begins now has longer fingerprints.
+                asked.extend(alike.iter().map(|places| prefixes[places[0][1] as usize]));
                 self.sums_side_by_side(&asked, presence, &mut sums)?;
                 let groups: Vec<Group<'_>> =
                     alike.iter().zip(&sums).map(|(places, &sum)| Group { places, sum }).collect();
-                each(&groups)?;
+                each(&groups, era)?;
             }
         }
         Ok(())
@@ -191,11 +237,20 @@ impl Shared {
         self.join_packed()?;
         let (front, back) = prefixes.split_at(prefixes.len() / 2);
         let mut others = Vec::new();
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| self.sums(back, presence, &mut others));
-            let own = self.sums(front, presence, sums);
-            own.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        let is_done = std::thread::scope(|scope| {
+            let other =
+                thread::start_scoped(scope, "overbank-ask", || self.sums(back, presence, &mut others));
+            self.sums(front, presence, sums)?;
+            match other {
+                Ok(other) => {
+                    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map(|()| true)
+                }
+                Err(_) => Ok(false),
+            }
         })?;
+        if !is_done {
+            self.sums(back, presence, &mut others)?;
+        }
         sums.append(&mut others);
         Ok(())
     }

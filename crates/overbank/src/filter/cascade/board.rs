@@ -24,6 +24,8 @@ use std::sync::Arc;
 const RETRY_LOGS: u64 = 16;
 /// A merge of fewer keys is not worth a second thread, and its pieces not a second file.
 const LANE_KEYS_MIN: u64 = 1 << 20;
+/// Fewer keys are not worth a look at the whole filter of their own, as long as there are more.
+const TOGETHER_KEYS_MIN: u64 = 1 << 12;
 
 /// What new entries belong to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,12 +152,45 @@ impl Board {
         let began = writer.and_then(|writer| self.open_logs[writer].take());
         let age = Age { oldest: began.unwrap_or(newest), newest };
         self.put_packed(run, options.bits(era.generation) + options.value_bits, era.pane, age);
-        if era == self.era
-            && self.fingerprints_of(self.era.generation, options) >= options.capacity(era.generation)
-        {
-            let longer = options.bits(era.generation + 1) > options.bits(era.generation);
-            if longer {
-                self.era = Era { number: era.number + 1, generation: era.generation + 1, ..era };
+        if era == self.era && self.left(options) == 0 {
+            self.begin_generation(options);
+        }
+    }
+
+    /// Begins a generation of longer fingerprints; false if this one has the longest.
+    fn begin_generation(&mut self, options: &CascadeOptions) -> bool {
+        let Era { number, generation, .. } = self.era;
+        let is_longer = options.bits(generation + 1) > options.bits(generation);
+        if is_longer {
+            self.era = Era { number: number + 1, generation: generation + 1, ..self.era };
+            self.is_changed = true;
+        }
+        is_longer
+    }
+
+    /// How many of `keys` keys may be looked up and inserted together while the logs hold `in_logs`, at least one. More than the
+    /// generation takes would be told apart by its short fingerprints alone, and taken for each other beyond the promised rate. Where
+    /// little room is left a generation begins, so that long batches are not asked for in many short ones.
+    pub(super) fn room_for(&mut self, keys: usize, in_logs: u64, options: &CascadeOptions) -> usize {
+        loop {
+            let left = self.left(options).saturating_sub(in_logs);
+            let worth_asking = (options.capacity(self.era.generation) / 8).max(TOGETHER_KEYS_MIN);
+            if left >= worth_asking.min(keys as u64) {
+                return keys.min(usize::try_from(left).unwrap_or(usize::MAX));
+            }
+            if !self.begin_generation(options) {
+                return keys;
+            }
+        }
+    }
+
+    /// Lets new entries have fingerprints that are no shorter than any there is: a shorter tombstone would take from other keys too,
+    /// and what shorter ones call alike may be in with longer ones.
+    pub(super) fn reach_longest(&mut self, options: &CascadeOptions) {
+        let longest = self.runs.iter().map(|run| run.bits).max().unwrap_or(0);
+        while options.bits(self.era.generation) + options.value_bits < longest {
+            if !self.begin_generation(options) {
+                break;
             }
         }
     }

@@ -6,15 +6,19 @@
 //! ```
 //!
 //! * `log`: the newest entries. `board`: what there is, and `task`: what is merged. `levels`: which merges are due. `shared`: who works on
-//!   them, and how fast writers go meanwhile. `intake`, `query`, `arrivals`: entries in, questions, and both at once; `values`: of a
-//!   maplet. `whole`: two filters made one, and all fingerprints. `saved`, `format`: commits.
+//!   them, and how fast writers go meanwhile. `intake`, `query`, `arrivals`: entries in, questions, and both at once; `maplet`: with
+//!   values. `whole`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
 //!
 //! Invariants:
 //! 1. The answers are those of a multiset of fingerprints, whatever the batches, flushes, merges, commits and threads.
 //! 2. "No" is certain for a key that was inserted and not removed. "Yes" errs with the false-positive rate, at most
 //!    [`CascadeOptions::false_positive_rate`] whatever the number of keys, for hashes that are spread like random ones.
-//! 3. An insert waits for no merge: it does a share of the work that is due, a few milliseconds at a time.
-//! 4. Merges that find the disk full leave everything as it was, and are tried again.
+//! 3. "New" is certain: a key that [`CascadeFilter::insert_if_absent`] was asked for is found from then on, also where it was not
+//!    inserted because it was taken for another key. What it was taken for has its bits, and stays; if that is removed or
+//!    forgotten with its pane, so is the key.
+//! 4. No entry is longer than those of the present era, so its fingerprints tell all apart that the filter tells apart.
+//! 5. An insert waits for no merge: it does a share of the work that is due, a few milliseconds at a time.
+//! 6. Merges that find the disk full leave everything as it was, and are tried again.
 //!
 //! | n keys, m in RAM, fan-out T, L = log_T(n / m) levels, B = 2,400 keys a block | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
@@ -31,10 +35,12 @@
 
 mod arrivals;
 mod board;
+mod fingerprints;
 mod format;
 mod intake;
 mod levels;
 mod log;
+mod maplet;
 mod options;
 mod plan;
 mod query;
@@ -44,17 +50,16 @@ mod shared;
 mod task;
 #[cfg(test)]
 mod tests;
-mod values;
 mod whole;
 
 pub use arrivals::Arrivals;
+pub use fingerprints::{Distinct, Fingerprint, Fingerprints};
 pub use intake::CascadeWriter;
+pub use maplet::{Maplet, MapletReader, MapletWriter, Values};
 pub use options::{CascadeOptions, Policy};
 pub use plan::Plan;
 pub use query::CascadeReader;
 pub use report::{Report, RunReport};
-pub use values::Values;
-pub use whole::Fingerprints;
 
 use crate::error::invalid;
 use crate::store::Reservation;
@@ -64,7 +69,7 @@ use levels::idle_family;
 use shared::Shared;
 use std::sync::Arc;
 
-/// A filter in a store.
+/// A filter in a store. With values beside its keys it is a [`Maplet`].
 ///
 /// ```
 /// use overbank::filter::cascade::CascadeOptions;
@@ -105,7 +110,12 @@ impl CascadeFilter {
         self.shared.add(0, hashes.iter().map(|hash| (hash.high(), 0)), true)
     }
 
-    /// Inserts the keys that are not in, and tells for each whether it was new: of equal ones in the batch, the first.
+    /// Inserts the keys that are not in, and tells for each whether it was new: of equal ones in the batch, the first. A key that
+    /// was asked for once is never new again, unless it, or one that it was taken for, is removed or forgotten with its pane.
+    ///
+    /// # Accuracy
+    /// A new key is taken for one that is in at the false-positive rate, however many keys a batch has and the filter expected: a
+    /// batch that is longer than the room left in a generation is asked for in parts.
     ///
     /// # Cost
     /// A lookup of each different key, at most all blocks of the filter once: large batches cost less a key; see [`Arrivals`].

@@ -63,7 +63,7 @@ pub struct CascadeOptions {
     pub false_positive_rate: f64,
     /// When runs are merged.
     pub policy: Policy,
-    /// Bits of a value that is kept beside each fingerprint, 0 to 16.
+    /// Bits of the value that a [`Maplet`](super::Maplet) keeps beside each fingerprint, 1 to 16; 0 in a filter.
     pub value_bits: u32,
     /// How many threads insert side by side, 1 to 64.
     pub writers: usize,

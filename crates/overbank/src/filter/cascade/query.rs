@@ -5,7 +5,6 @@ use super::levels::Age;
 use super::shared::{Shared, lock};
 use crate::filter::run::{PackedRun, Run, RunKind, Source, count_many};
 use crate::{KeyHash, Result};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Reads in flight.
@@ -86,12 +85,8 @@ impl Shared {
     /// # Cost
     /// At most a block read a prefix and run, all in one wave; neighbouring blocks are read together.
     pub(super) fn sums(&self, prefixes: &[u64], presence: bool, sums: &mut Vec<i64>) -> Result<()> {
+        self.files.check_process()?;
         sums.clear();
-        if self.options.value_bits > 0 {
-            let of_key = |values: &BTreeMap<u64, i64>| values.values().sum::<i64>();
-            sums.extend(self.values(prefixes)?.iter().map(of_key));
-            return Ok(());
-        }
         sums.resize(prefixes.len(), 0);
         let View { packed, runs } = self.look(prefixes, sums)?;
         for packed in &packed {

@@ -10,7 +10,8 @@ use super::shared::lock;
 pub struct Report {
     /// Its options.
     pub options: CascadeOptions,
-    /// Different fingerprints, those counted twice that are in two runs; tombstones not among them.
+    /// Fingerprints in all runs, those counted twice that are in two of them; tombstones not among them. How many keys that are,
+    /// [`CascadeFilter::distinct`] tells.
     pub fingerprints: u64,
     /// Occurrences inserted, less those that merges saw removed.
     pub occurrences: u64,

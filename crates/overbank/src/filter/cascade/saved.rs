@@ -3,18 +3,20 @@
 //! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
 //! until a commit that does not name it.
 
-use super::CascadeFilter;
 use super::board::{Board, Era};
 use super::format::{RunState, State, VERSION};
 use super::levels::LevelRun;
 use super::options::CascadeOptions;
 use super::shared::{FLUSH, Shared, Shares};
+use super::{CascadeFilter, Maplet};
+use crate::error::invalid;
 use crate::filter::run::{Run, RunKind};
 use crate::store::{
     CommitId, Entry, FileId, FileRef, Files, Participant, Prepared, Record, Store, Structure,
 };
 use crate::{Error, Result};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// Cascade filters own this number among the structures of a store.
@@ -33,26 +35,24 @@ const LANE_BYTES: usize = 48 << 20;
 const FLUSH_BYTES: usize = 4 << 20;
 
 impl Store {
-    /// The cascade filter of this name: the stored one, or a new one. A stored one keeps its own expected keys, rate and values;
-    /// memory, policy and writers are those given.
+    /// The cascade filter of this name: the stored one, or a new one. A stored one keeps its own expected keys and rate; memory,
+    /// policy and writers are those given.
     ///
     /// # Errors
-    /// As [`CascadeFilter::open`] and [`CascadeFilter::create`]; `Incompatible` if the stored one has values or panes of another
-    /// number, or another false-positive rate.
+    /// As [`CascadeFilter::open`] and [`CascadeFilter::create`]; `Incompatible` if the stored one has panes of another number, or
+    /// another false-positive rate.
     pub fn cascade(&self, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<CascadeFilter>>> {
-        let Some(entry) = self.record(name) else { return CascadeFilter::create(self, name, options) };
-        options.check()?;
-        let stored = decode(name, &entry)?.options;
-        let shape =
-            |options: &CascadeOptions| (options.value_bits, options.panes, options.false_positive_rate);
-        if shape(&options) != shape(&stored) {
-            let [expected, found] = [&options, &stored].map(|options| {
-                let (value_bits, panes, rate) = shape(options);
-                format!("{value_bits} bits of value, {panes} panes, a rate of {rate}")
-            });
-            return Err(Error::Incompatible { what: "the filter", expected, found });
-        }
-        CascadeFilter::open_with(self, name, CascadeOptions { keys: stored.keys, ..options })
+        check_kind(&options, false)?;
+        attach(self, name, CascadeFilter::open_or_create(self, name, options)?)
+    }
+
+    /// The maplet of this name, as [`Store::cascade`]: the stored one, or a new one.
+    ///
+    /// # Errors
+    /// As there; `Incompatible` also if the stored one has values of another length.
+    pub fn maplet(&self, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<Maplet>>> {
+        check_kind(&options, true)?;
+        attach(self, name, Maplet { filter: CascadeFilter::open_or_create(self, name, options)? })
     }
 }
 
@@ -62,6 +62,47 @@ impl CascadeFilter {
     /// # Errors
     /// `InvalidOption`, `BudgetExceeded`, `AlreadyExists`, `ReadOnly`.
     pub fn create(store: &Store, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<Self>>> {
+        check_kind(&options, false)?;
+        attach(store, name, Self::create_with(store, name, options)?)
+    }
+
+    /// The filter of this name at the store's last commit; in a store that is open read-only it can be asked only.
+    ///
+    /// # Errors
+    /// `NotFound`, `Incompatible` if it is another kind of summary, `UnsupportedVersion`, `Corrupt`, `BudgetExceeded`.
+    pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
+        let options = Self::stored_options(store, name)?;
+        attach(store, name, Self::open_with(store, name, options)?)
+    }
+
+    /// The options of the filter of this name at the store's last commit, without opening it: what to ask [`Store::cascade`] for,
+    /// with other memory if need be.
+    ///
+    /// # Errors
+    /// As [`CascadeFilter::open`], except for what opening its files would find.
+    pub fn stored_options(store: &Store, name: &str) -> Result<CascadeOptions> {
+        stored_options(store, name, false)
+    }
+
+    fn open_or_create(store: &Store, name: &str, options: CascadeOptions) -> Result<Self> {
+        if store.record(name).is_none() {
+            return Self::create_with(store, name, options);
+        }
+        options.check()?;
+        let stored = stored_options(store, name, options.value_bits > 0)?;
+        let shape =
+            |options: &CascadeOptions| (options.value_bits, options.panes, options.false_positive_rate);
+        if shape(&options) != shape(&stored) {
+            let [expected, found] = [&options, &stored].map(|options| {
+                let (value_bits, panes, rate) = shape(options);
+                format!("{value_bits} bits of value, {panes} panes, a rate of {rate}")
+            });
+            return Err(Error::Incompatible { what: "the filter", expected, found });
+        }
+        Self::open_with(store, name, CascadeOptions { keys: stored.keys, ..options })
+    }
+
+    fn create_with(store: &Store, name: &str, options: CascadeOptions) -> Result<Self> {
         if store.record(name).is_some() {
             return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
         }
@@ -72,25 +113,7 @@ impl CascadeFilter {
         Self::assemble(store, name, options, board)
     }
 
-    /// The filter of this name at the store's last commit; in a store that is open read-only it can be asked only.
-    ///
-    /// # Errors
-    /// `NotFound`, `Incompatible` if it is another kind of summary, `UnsupportedVersion`, `Corrupt`, `BudgetExceeded`.
-    pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
-        let options = decode(name, &found(store, name)?)?.options;
-        Self::open_with(store, name, options)
-    }
-
-    /// The options of the filter of this name at the store's last commit, without opening it: what to ask [`Store::cascade`] for,
-    /// with other memory if need be.
-    ///
-    /// # Errors
-    /// As [`CascadeFilter::open`], except for what opening its files would find.
-    pub fn stored_options(store: &Store, name: &str) -> Result<CascadeOptions> {
-        Ok(decode(name, &found(store, name)?)?.options)
-    }
-
-    fn open_with(store: &Store, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<Self>>> {
+    fn open_with(store: &Store, name: &str, options: CascadeOptions) -> Result<Self> {
         let entry = found(store, name)?;
         let state = decode(name, &entry)?;
         let stored: usize = state.runs.iter().map(|run| run.pieces).sum();
@@ -118,15 +141,12 @@ impl CascadeFilter {
             runs.push(LevelRun { id, pieces, level, bits, pane, age, is_busy: false });
         }
         let era = Era { number: 0, generation: state.generation, pane: state.pane };
-        Self::assemble(store, name, options, Board::new(era, state.logs, options.writers, runs))
+        let mut board = Board::new(era, state.logs, options.writers, runs);
+        board.reach_longest(&options);
+        Self::assemble(store, name, options, board)
     }
 
-    fn assemble(
-        store: &Store,
-        name: &str,
-        options: CascadeOptions,
-        board: Board,
-    ) -> Result<Arc<Mutex<Self>>> {
+    fn assemble(store: &Store, name: &str, options: CascadeOptions, board: Board) -> Result<Self> {
         let reservation = store.budget().reserve(
             &format!("cascade filter {name:?}"),
             options.memory_bytes,
@@ -137,14 +157,74 @@ impl CascadeFilter {
         let shares = shares(&options, spawner.threads());
         let kind = kind_of(store);
         let shared = Shared::new(options, (store.files().clone(), kind, spawner), read_only, shares, board);
-        let filter =
-            Arc::new(Mutex::new(CascadeFilter { shared, writers_given: 0, _reservation: reservation }));
-        match store.attach(name, Arc::clone(&filter) as Arc<Mutex<dyn Participant>>) {
-            // Any number of readers may ask; one of them is enough to vouch for the blocks.
-            Err(Error::AlreadyExists { .. }) if store.is_read_only() => Ok(filter),
-            attached => attached.map(|()| filter),
-        }
+        Ok(CascadeFilter { shared, writers_given: 0, _reservation: reservation })
     }
+}
+
+impl Maplet {
+    /// A new, empty maplet that takes part in the store's commits. Its RAM comes from the store's budget.
+    ///
+    /// # Errors
+    /// As [`CascadeFilter::create`].
+    pub fn create(store: &Store, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<Self>>> {
+        check_kind(&options, true)?;
+        attach(store, name, Maplet { filter: CascadeFilter::create_with(store, name, options)? })
+    }
+
+    /// The maplet of this name at the store's last commit; in a store that is open read-only it can be asked only.
+    ///
+    /// # Errors
+    /// As [`CascadeFilter::open`].
+    pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
+        let options = Self::stored_options(store, name)?;
+        attach(store, name, Maplet { filter: CascadeFilter::open_with(store, name, options)? })
+    }
+
+    /// The options of the maplet of this name at the store's last commit, without opening it.
+    ///
+    /// # Errors
+    /// As [`CascadeFilter::stored_options`].
+    pub fn stored_options(store: &Store, name: &str) -> Result<CascadeOptions> {
+        stored_options(store, name, true)
+    }
+}
+
+/// Has a filter or maplet take part in commits.
+fn attach<P: Participant + 'static>(store: &Store, name: &str, participant: P) -> Result<Arc<Mutex<P>>> {
+    let participant = Arc::new(Mutex::new(participant));
+    match store.attach(name, Arc::clone(&participant) as Arc<Mutex<dyn Participant>>) {
+        // Any number of readers may ask; one of them is enough to vouch for the blocks.
+        Err(Error::AlreadyExists { .. }) if store.is_read_only() => Ok(participant),
+        attached => attached.map(|()| participant),
+    }
+}
+
+/// A filter has no values, a maplet has.
+fn check_kind(options: &CascadeOptions, is_maplet: bool) -> Result<()> {
+    match (is_maplet, options.value_bits) {
+        (false, 1..) => invalid(
+            "value_bits",
+            options.value_bits,
+            "a filter keeps no values; make a maplet, with `Store::maplet`",
+        ),
+        (true, 0) => invalid(
+            "value_bits",
+            0,
+            "a maplet keeps values of 1 to 16 bits; make a filter, with `Store::cascade`, if there are none",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The options of the filter, or maplet, of this name at the last commit.
+fn stored_options(store: &Store, name: &str, is_maplet: bool) -> Result<CascadeOptions> {
+    let options = decode(name, &found(store, name)?)?.options;
+    if is_maplet == (options.value_bits > 0) {
+        return Ok(options);
+    }
+    let shown = |is_maplet: bool| if is_maplet { "a maplet" } else { "a cascade filter" }.to_owned();
+    let (expected, found) = (shown(is_maplet), shown(!is_maplet));
+    Err(Error::Incompatible { what: "the kind of a summary", expected, found })
 }
 
 /// How a filter divides its memory, beside `threads` background threads.
@@ -235,5 +315,5 @@ fn found(store: &Store, name: &str) -> Result<Entry> {
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
     entry.require(STRUCTURE, format!("cascade filter {name:?}"))?;
-    State::decode(&entry.record.state)
+    State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
 }

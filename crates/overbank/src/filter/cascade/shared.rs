@@ -360,6 +360,7 @@ impl Shared {
     }
 
     pub(super) fn writable(&self) -> Result<()> {
+        self.files.check_process()?;
         match &self.read_only {
             Some(path) => Err(Error::ReadOnly { path: path.clone() }),
             None => Ok(()),

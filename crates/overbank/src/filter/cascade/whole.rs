@@ -1,62 +1,17 @@
-//! A filter as a whole: everything of another one added to it, and all fingerprints in order.
+//! Two filters made one: everything of another one added.
 
 use super::CascadeFilter;
 use super::board::Board;
+use super::fingerprints::{lengths, of_length};
 use super::levels::{Age, LevelRun, level_of};
-use super::query::View;
 use crate::error::invalid;
-use crate::filter::run::{Entries, Merge, MergeOptions, MergedCursor, Run, RunKind, Source};
+use crate::filter::run::{Merge, MergeOptions, Run, RunKind};
 use crate::{Error, Result};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// All fingerprints of a filter at a moment, in hash order; from [`CascadeFilter::fingerprints`].
-#[derive(Debug)]
-pub struct Fingerprints {
-    view: View,
-    /// Lengths of fingerprints that are still to come.
-    lengths: Vec<RunKind>,
-    scan: Option<(RunKind, MergedCursor)>,
-    window: Entries,
-}
-
-impl Fingerprints {
-    /// The next fingerprints with their counts, and how many bits they have, values among them; `None` at the end. Those of one length
-    /// come in order. Where there are several lengths, removals of a key that came with another one show as counts below 0.
-    ///
-    /// # Errors
-    /// `Corrupt`; what the device says.
-    pub fn next_window(&mut self) -> Result<Option<(u32, &Entries)>> {
-        loop {
-            if let Some((kind, scan)) = &mut self.scan {
-                self.window.clear();
-                if scan.next_window(&mut self.window)? {
-                    return Ok(Some((kind.fingerprint_bits, &self.window)));
-                }
-            }
-            let Some(kind) = self.lengths.pop() else { return Ok(None) };
-            self.scan = Some((kind, MergedCursor::new(kind, &of_length(&self.view, kind.fingerprint_bits))?));
-        }
-    }
-}
-
 impl CascadeFilter {
-    /// Goes through all fingerprints, as they are at this moment.
-    ///
-    /// # Cost
-    /// Reads all runs once.
-    ///
-    /// # Errors
-    /// `Corrupt`; what the device says.
-    pub fn fingerprints(&self) -> Result<Fingerprints> {
-        let view = self.view()?;
-        let kind = self.shared.kind;
-        let lengths =
-            lengths(&view).into_iter().map(|bits| RunKind { fingerprint_bits: bits, ..kind }).collect();
-        Ok(Fingerprints { view, lengths, scan: None, window: Entries::default() })
-    }
-
-    /// Adds everything that is in `other`, of the same seed, in this store or another: counts add up.
+    /// Adds everything that is in `other`, of the same seed, in this store or another: counts add up. If `other` has longer
+    /// fingerprints, new entries of this filter have such from now on.
     ///
     /// # Cost
     /// Reads the other filter once and writes it once; the runs then merge with this one's as any.
@@ -86,6 +41,8 @@ impl CascadeFilter {
                 run,
                 level_of(info.fingerprints, self.shared.shares.flush_keys, self.shared.options.policy),
             );
+            board.reach_longest(&self.shared.options);
+            self.shared.note_era(&board);
             self.shared.schedule(&mut board);
         }
         Ok(())
@@ -117,20 +74,6 @@ impl CascadeFilter {
         }
         Ok(())
     }
-
-    /// Everything, logs included.
-    fn view(&self) -> Result<View> {
-        self.shared.seal_all()?;
-        Ok(View::of(&self.shared.board()))
-    }
-}
-
-fn lengths(view: &View) -> BTreeSet<u32> {
-    view.sources().iter().map(|source| source.kind().fingerprint_bits).collect()
-}
-
-fn of_length(view: &View, bits: u32) -> Vec<Source<'_>> {
-    view.sources().into_iter().filter(|source| source.kind().fingerprint_bits == bits).collect()
 }
 
 fn add_run(board: &mut Board, run: Run, level: i32) {

@@ -124,7 +124,15 @@ impl MergedCursor {
     /// # Errors
     /// `Incompatible` if a source's fingerprints are of another kind; what the device says.
     pub fn new(kind: RunKind, sources: &[Source<'_>]) -> Result<Self> {
-        Ok(MergedCursor { inputs: Inputs::new(kind, sources, &(0..=u64::MAX), false)? })
+        Self::within(kind, sources, 0..=u64::MAX)
+    }
+
+    /// Goes through the fingerprints in `range` alone.
+    ///
+    /// # Errors
+    /// As [`MergedCursor::new`].
+    pub fn within(kind: RunKind, sources: &[Source<'_>], range: RangeInclusive<u64>) -> Result<Self> {
+        Ok(MergedCursor { inputs: Inputs::new(kind, sources, &range, false)? })
     }
 
     /// Appends the next entries, at least one, to `into`, which holds none above them; false at the end.

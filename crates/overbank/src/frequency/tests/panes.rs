@@ -60,6 +60,51 @@ fn slide(cell_bits: u32) {
 }
 
 #[test]
+fn another_number_of_panes_is_incompatible() {
+    let device = Arc::new(SimDevice::new(1));
+    let store = Store::create_on(device.clone(), store_options()).unwrap();
+    let mut panes = window(&store, 32);
+    for _ in 0..4 {
+        panes.update(&keys(&store, 0..5), None).unwrap();
+        panes.advance().unwrap();
+    }
+    store.commit(b"4").unwrap();
+    drop((panes, store));
+    let open = |store: &Store, panes| {
+        FrequencyPanes::open_or_create(store, "w", panes, small().cell_bits(32).memory_bytes(2_700_000))
+    };
+    for panes in [1, 2, 4, 1024] {
+        let readers = Store::open_read_only_on(device.clone(), store_options()).unwrap();
+        let writers = Store::open_on(device.clone(), store_options()).unwrap();
+        for store in [readers, writers] {
+            let error = open(&store, panes).unwrap_err();
+            let named = format!("the number of panes is 3 in one and {panes} in the other");
+            assert!(
+                matches!(error, Error::Incompatible { .. }) && error.to_string().contains(&named),
+                "{error}"
+            );
+        }
+    }
+    let store = Store::open_on(device, store_options()).unwrap();
+    let mut panes = open(&store, PANES).unwrap();
+    assert_eq!(panes.estimate(&keys(&store, 0..5)).unwrap(), [2; 5]);
+}
+
+#[test]
+fn a_window_that_could_not_be_made_leaves_none_of_its_panes() {
+    let store = Store::create_on(Arc::new(SimDevice::new(1)), store_options()).unwrap();
+    // Somebody else's summary has the name of the third pane.
+    let taken = store.frequency("w/2", small()).unwrap();
+    let options = small().cell_bits(32).memory_bytes(2_700_000);
+    let error = FrequencyPanes::open_or_create(&store, "w", PANES, options).unwrap_err();
+    assert!(matches!(error, Error::AlreadyExists { .. }), "{error}");
+    held(&taken).update(&keys(&store, 0..5), None).unwrap();
+    store.commit(b"1").unwrap();
+    let names: Vec<String> = store.summaries().into_iter().map(|summary| summary.name).collect();
+    assert_eq!(names, ["w/2"]);
+}
+
+#[test]
 fn a_window_of_many_panes_takes_the_memory_of_one() {
     let store = Store::in_memory(store_options().memory_bytes(4 << 20)).unwrap();
     let options = small().memory_bytes(3 << 20);

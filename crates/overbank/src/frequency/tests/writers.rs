@@ -216,20 +216,50 @@ fn a_fold_beside_writers_loses_nothing() {
     let store =
         Store::in_memory(StoreOptions::new().threads(2).seed(Seed(7)).manifest_bytes(1 << 20)).unwrap();
     let sketch = store.frequency("f", threaded(2, 3)).unwrap();
+    let model = model_of(&store, 2);
+    let total: u64 = model.counts.values().sum();
     std::thread::scope(|scope| {
         for thread in 0..2 {
             let (mut writer, store) = (FrequencyWriter::new(&sketch), &store);
             scope.spawn(move || add(&mut writer, store, thread));
         }
-        for _ in 0..4 {
-            std::thread::sleep(std::time::Duration::from_millis(20));
+        for fold in 1..=4 {
+            // Behind an eighth of the weights, two eighths, and so on, however fast they come.
+            while held(&sketch).total_weight() < total / 8 * fold {
+                std::thread::yield_now();
+            }
             held(&sketch).fold().unwrap();
         }
     });
     assert_eq!(held(&sketch).layout().pages(), 160 / 16);
-    let model = model_of(&store, 2);
     let all: Vec<KeyHash> = model.counts.keys().copied().collect();
     let estimates = held(&sketch).estimate(&all).unwrap();
     let low = all.iter().zip(&estimates).filter(|(hash, estimate)| **estimate < model.counts[*hash]).count();
     assert_eq!(low, 0, "a weight went to a page of the old shape");
+}
+
+#[test]
+fn without_threads_passes_and_estimates_are_the_same() {
+    for granted in [0, 1] {
+        let store = Store::in_memory(store_options().threads(2)).unwrap();
+        let sketch = store.frequency("f", small()).unwrap();
+        let mut model = Model::default();
+        let hashes = keys(&store, (0..20_000).map(|i| i % 9_000));
+        crate::device::thread::refusal::after(granted, || {
+            held(&sketch).update(&hashes, None).unwrap();
+            held(&sketch).apply().unwrap();
+        });
+        hashes.iter().for_each(|&hash| model.add(hash, 1));
+        let expected = model.estimates(&held(&sketch), &store.hasher(), &hashes);
+        assert_eq!(held(&sketch).estimate(&hashes).unwrap(), expected);
+    }
+    // Wide enough that an estimate takes several rounds, of which a thread would read one ahead.
+    let store = Store::in_memory(store_options().threads(2)).unwrap();
+    let sketch = store.frequency("f", small().shape(204 * 600, 5)).unwrap();
+    let hashes = keys(&store, 0..9_000);
+    held(&sketch).update(&hashes, None).unwrap();
+    held(&sketch).apply().unwrap();
+    let with_threads = held(&sketch).estimate(&hashes).unwrap();
+    let without = crate::device::thread::refusal::after(0, || held(&sketch).estimate(&hashes).unwrap());
+    assert_eq!(without, with_threads);
 }

@@ -41,6 +41,7 @@ use super::CountBounds;
 use super::format::{self, Decoder, Encoder, HEADER_BYTES, corrupt};
 use super::hash_id::{HashId, require_equal};
 use super::stream::{self, Reader};
+use crate::bits::prefetch::prefetch;
 use crate::{Error, KeyHash, Result};
 
 /// Where the saturation flag is in the payload, and where the cells begin.
@@ -542,6 +543,33 @@ impl<C: Cell> CountMinShard<'_, C> {
     #[inline]
     pub fn estimate(&self, hash: KeyHash) -> u64 {
         least(&self.layout, self.first_page, self.overflow, self.wide, self.cells, hash)
+    }
+
+    /// Where the counters of a key are, in a layout of depth `D`: for callers that want them fetched before they need them.
+    #[inline]
+    pub(crate) fn places<const D: usize>(&self, hash: KeyHash) -> [usize; D] {
+        debug_assert_eq!(self.layout.depth() as usize, D);
+        places(&self.layout, self.first_page, hash)
+    }
+
+    /// Asks for the counters in `places`.
+    #[inline]
+    pub(crate) fn prefetch<const D: usize>(&self, places: &[usize; D]) {
+        for &place in places {
+            prefetch(self.cells, place);
+        }
+    }
+
+    /// [`estimate`](Self::estimate) of the key whose counters are in `places`.
+    #[inline]
+    pub(crate) fn estimate_at<const D: usize>(&self, places: &[usize; D]) -> u64 {
+        places.iter().fold(C::MAX, |least, &place| least.min(self.cells[place])).count()
+    }
+
+    /// [`update`](Self::update) of the key whose counters are in `places`.
+    #[inline]
+    pub(crate) fn update_at<const D: usize>(&mut self, places: &[usize; D], weight: u64) {
+        self.saturated |= add_at(self.cells, places, weight);
     }
 
     /// As [`CountMin::update_batch`], for keys of this shard's range.

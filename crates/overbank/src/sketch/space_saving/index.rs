@@ -11,6 +11,7 @@
 //! The home comes from `low()`, since shards share the top bits of `high()`.
 
 use crate::KeyHash;
+use crate::bits::prefetch::prefetch;
 
 /// An empty place of the index.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,12 @@ impl Index {
     /// Places for `capacity` slots: a power of two, at least four times as many.
     pub(super) fn len_for(capacity: usize) -> usize {
         (4 * capacity).next_power_of_two()
+    }
+
+    /// Asks for the memory where [`find`](Self::find) starts.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: KeyHash) {
+        prefetch(&self.entries, self.home(hash.low()));
     }
 
     /// The slot of a hash, or else the place where it belongs.

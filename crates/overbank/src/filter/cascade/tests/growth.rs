@@ -5,7 +5,7 @@ use crate::filter::cascade::Arrivals;
 
 /// The most false positives among `asked` keys, each with probability `rate`, but for one run in 10^9: Chernoff's bound,
 /// `exp(-mean ((1 + d) ln(1 + d) - d)) <= 1e-9`.
-fn most_false(asked: u64, rate: f64) -> u64 {
+pub(super) fn most_false(asked: u64, rate: f64) -> u64 {
     let mean = asked as f64 * rate;
     let exceeds = |most: u64| {
         let d = most as f64 / mean - 1.0;

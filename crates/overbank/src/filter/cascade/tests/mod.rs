@@ -1,6 +1,7 @@
 //! The law: for any batches, flushes, merges, commits and reopenings, the answers are those of a multiset of fingerprints.
 
 mod bounds;
+mod certain;
 mod crash;
 mod damage;
 mod full_disk;
@@ -9,6 +10,7 @@ mod law;
 mod maplet;
 mod stops;
 mod threads;
+mod whole;
 
 use super::{CascadeFilter, CascadeOptions, Policy};
 use crate::device::sim::SimDevice;
@@ -97,7 +99,7 @@ fn simulated(threads: usize) -> (Arc<SimDevice>, Store) {
     (device, store)
 }
 
-fn held(filter: &Arc<Mutex<CascadeFilter>>) -> MutexGuard<'_, CascadeFilter> {
+fn held<F>(filter: &Arc<Mutex<F>>) -> MutexGuard<'_, F> {
     filter.lock().unwrap()
 }
 

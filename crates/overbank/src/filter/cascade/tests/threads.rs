@@ -59,3 +59,18 @@ fn writers_and_readers_side_by_side_lose_nothing() {
     store.commit(b"").unwrap();
     assert!(store.verify().unwrap().damaged.is_empty());
 }
+
+#[test]
+fn without_threads_a_large_batch_is_asked_by_one() {
+    let answers = |granted: Option<usize>| {
+        let store = Store::in_memory(store_options(2)).unwrap();
+        let filter = store.cascade("f", CascadeOptions { memory_bytes: 64 << 20, ..small() }).unwrap();
+        let known = random_keys(&store, 1, 30_000, 1 << 40);
+        held(&filter).insert(&known).unwrap();
+        let asked: Vec<KeyHash> =
+            known.iter().copied().chain(random_keys(&store, 2, 30_000, 1 << 40)).collect();
+        let ask = || held(&filter).insert_if_absent(&asked).unwrap();
+        granted.map_or_else(ask, |granted| crate::device::thread::refusal::after(granted, ask))
+    };
+    assert_eq!(answers(Some(0)), answers(None));
+}

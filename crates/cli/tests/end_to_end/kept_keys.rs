@@ -1,0 +1,165 @@
+//! What a filter's store promises of its keys: new is certain, as many as there are, made alike; and a merge of all or nothing.
+
+use crate::command::overbank;
+use crate::stream::{file, keys, lines};
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn no_key_that_came_is_new_after_the_filter_outgrew_its_guess() {
+    let place = tempfile::tempdir().unwrap();
+    let rows: Vec<String> = (0..300_000u64).map(|row| format!("line {row}")).collect();
+    let input = file(place.path(), "rows", lines(&rows));
+    let store = place.path().join("store");
+    let dedup = "dedup --quiet --memory 32MiB --keys 1000 --error 1e-2 --seed 3 --store";
+    let kept = overbank(dedup).with(&store).with(&input).run().text();
+    let kept: HashSet<&str> = kept.lines().collect();
+    // Twice the promised share, which is ten standard deviations more.
+    let dropped = rows.iter().filter(|row| !kept.contains(row.as_str())).count();
+    assert!(dropped <= 6_000, "{dropped} of 300,000 new keys were taken for seen");
+    let seen = overbank("seen --json --keys-from").with(&input).with(&store).run();
+    assert_eq!(seen.code, Some(0), "{}", seen.err);
+    assert_eq!(overbank(dedup).with(&store).with(&input).run().text(), "", "no row is new again");
+}
+
+#[test]
+fn keys_are_counted_once_however_often_they_were_inserted() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let rows: Vec<String> = (0..1_000).map(|row| format!("line {row}")).collect();
+    for times in 1..=3 {
+        let build = overbank("filter build --json --append --quiet --memory 32MiB").with(&store);
+        let built = build.fed(lines(&rows)).run().json();
+        for filter in [&built["filter"], &overbank("filter info --json").with(&store).run().json()] {
+            for name in ["keys", "keys_at_least", "keys_at_most"] {
+                assert_eq!(filter[name], 1_000, "{name} of {filter}");
+            }
+            assert_eq!(filter["occurrences"], 1_000 * times);
+        }
+    }
+    let page = overbank("filter info").with(&store).run().text();
+    let line = |name: &str| page.lines().find(|line| line.trim_start().starts_with(name)).unwrap().to_owned();
+    assert!(line("keys").contains("1,000") && line("inserted").contains("3,000"), "{page}");
+    let ran = overbank("dedup --json --memory 32MiB --store").with(&store).fed(lines(&rows)).run();
+    let stats: serde_json::Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!((&stats["filter"]["keys"], &stats["new"]), (&1_000.into(), &0.into()));
+}
+
+#[test]
+fn other_keys_are_refused_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    let rows = "a\tb\tc\nd\te\tf\n";
+    let tsv = "--quiet --memory 32MiB --format delimited";
+    for (command, again) in [("dedup --store", ""), ("filter build", ""), ("profile --store", "--append")] {
+        let store = place.path().join(command.replace(' ', "-"));
+        let run = |words: &str| {
+            let words = format!("{words} {again}");
+            let (before, after) =
+                command.split_once(" --store").map_or((command, ""), |(name, _)| (name, "--store"));
+            overbank(&format!("{before} {tsv} {words} {after}")).with(&store).fed(rows).run()
+        };
+        let first = overbank(&format!("{} {tsv} --key 1,2", command.trim_end_matches("--store")));
+        let first = if command.ends_with("--store") { first.with("--store") } else { first };
+        assert_eq!(first.with(&store).fed(rows).run().code, Some(0), "{command}");
+        assert_eq!(run("--key 1,2").code, Some(0), "{command} with the same key");
+        for (other, shown) in [("--key 1,3", "--key 1,3"), ("--key 1", "--key 1"), ("", "whole rows")] {
+            run(other).fails_naming(&["--key 1,2", shown, "another directory"]);
+        }
+        // A name in a file with a header may be the field of a number.
+        let csv = overbank(&format!(
+            "{} --quiet --memory 32MiB --format csv {again} --key x,y",
+            command.trim_end_matches("--store")
+        ));
+        let csv = if command.ends_with("--store") { csv.with("--store") } else { csv };
+        let ran = csv.with(&store).fed("x,y\na,b\n").run();
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+    }
+    let store = place.path().join("dedup---store");
+    let ran = overbank("seen").with(&store).with("a").with("d").run();
+    ran.ends_naming(1, &["--key 1,2", "2 fields", "tab"]);
+    assert_eq!(overbank("seen").with(&store).with("a\tb").run().err, "");
+    let whole = place.path().join("whole");
+    overbank("filter build --quiet --memory 32MiB --seed 1").with(&whole).fed("a\tb\n").run().text();
+    let fields = place.path().join("fields");
+    overbank(&format!("filter build {tsv} --seed 1 --key 1")).with(&fields).fed("a\tb\n").run().text();
+    let into = place.path().join("into");
+    let refused = overbank("filter merge").with(&into).with(&whole).with(&fields).run();
+    refused.fails_naming(&["whole", "fields", "--key 1"]);
+    overbank("filter merge").with(&into).with(&fields).run().text();
+    let refused = overbank("dedup --memory 32MiB --store").with(&into).fed("a\n").run();
+    refused.fails_naming(&["into", "--key 1"]);
+}
+
+/// The names in a directory.
+fn names(place: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(place)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn a_merge_that_fails_leaves_everything_as_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    let build = |name: &str, words: &str, rows: &[String]| {
+        let store = place.path().join(name);
+        let run = overbank(&format!("filter build --quiet --memory 32MiB {words}")).with(&store);
+        run.fed(lines(rows)).run().text();
+        store
+    };
+    let good = build("good", "--seed 1 --error 1e-9 --keys 1e5", &keys(7, 5_000, 5_000));
+    // So many wrong answers that a filter of few cannot take it in.
+    let crowded = build("crowded", "--seed 1 --error 0.4 --keys 4000", &keys(8, 4_000, 4_000));
+    let stranger = build("stranger", "--seed 2", &keys(9, 10, 10));
+    let into = place.path().join("into");
+    let before = names(place.path());
+    for other in [&crowded, &stranger] {
+        let ran = overbank("filter merge --memory 32MiB").with(&into).with(&good).with(other).run();
+        assert_eq!(ran.code, Some(2), "{}", ran.err);
+        assert_eq!(names(place.path()), before);
+    }
+    overbank("filter merge --memory 32MiB").with(&into).with(&good).run().text();
+    let commit = || overbank("info --json").with(&into).run().json()["commit"].clone();
+    let held = || overbank("filter info --json").with(&into).run().json();
+    let (first, filter) = (commit(), held());
+    let ran = overbank("filter merge --memory 32MiB").with(&into).with(&good).with(&crowded).run();
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert_eq!((commit(), held()), (first, filter));
+}
+
+#[test]
+fn a_merge_that_is_interrupted_leaves_everything_as_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    let rows = keys(10, 400_000, 400_000);
+    let sources: Vec<_> = (0..4).map(|part| place.path().join(format!("part-{part}"))).collect();
+    for (part, store) in rows.chunks(100_000).zip(&sources) {
+        overbank("filter build --quiet --memory 32MiB --seed 1").with(store).fed(lines(part)).run().text();
+    }
+    let into = place.path().join("into");
+    let before = names(place.path());
+    for _ in 0..4 {
+        let merge = sources
+            .iter()
+            .fold(overbank("filter merge --memory 32MiB").with(&into), |run, one| run.with(one));
+        let mut child = merge.start();
+        // Its work is under way as soon as there is a name more, and the signal comes at any point of it.
+        while names(place.path()) == before && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().is_ok());
+        match child.wait().unwrap().code() {
+            Some(130) => assert_eq!(names(place.path()), before),
+            Some(0) => {
+                assert_eq!(
+                    overbank("filter info --json").with(&into).run().json()["occurrences"],
+                    rows.len()
+                );
+                std::fs::remove_dir_all(&into).unwrap();
+            }
+            code => panic!("{code:?}"),
+        }
+    }
+}

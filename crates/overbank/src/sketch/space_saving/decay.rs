@@ -1,0 +1,43 @@
+//! Decay of the counts, so that heavy keys of now outweigh those of long ago.
+
+use super::{Front, Index, SpaceSaving};
+
+impl SpaceSaving {
+    /// Halves all counts, rounding down: what happened before weighs half from now on. A key whose count comes to 0 is absent.
+    ///
+    /// # Accuracy
+    /// All bounds hold for the halved counts, each rounded down. They lie at most 1 further apart than half of what they did. A
+    /// count that stands at `u64::MAX` stays there.
+    ///
+    /// # Cost
+    /// O(capacity), and the index of the keys is made anew.
+    pub fn decay(&mut self) {
+        let mut kept = 0;
+        for slot in 0..self.counts.len() {
+            let (count, error) = (self.counts[slot], self.errors[slot]);
+            let halved = if count == u64::MAX { count } else { count / 2 };
+            if halved == 0 {
+                continue;
+            }
+            self.counts[kept] = halved;
+            self.errors[kept] = halved - (count - error) / 2;
+            self.hashes[kept] = self.hashes[slot];
+            self.key_lengths[kept] = self.key_lengths[slot];
+            let bytes = self.key_bytes_max;
+            self.key_bytes.copy_within(slot * bytes..(slot + 1) * bytes, kept * bytes);
+            kept += 1;
+        }
+        self.counts.truncate(kept);
+        self.errors.truncate(kept);
+        self.hashes.truncate(kept);
+        self.key_lengths.truncate(kept);
+        self.total_weight /= 2;
+        self.index = Index::new(self.capacity);
+        self.front = Front::new(self.capacity);
+        for (slot, &hash) in self.hashes.iter().enumerate() {
+            if let Err(place) = self.index.find(hash, &self.hashes) {
+                self.index.insert(place, hash, slot);
+            }
+        }
+    }
+}
