@@ -9,7 +9,7 @@
 //! ```
 //!
 //! 1. `count - error <= true count <= count` for every key in a slot.
-//! 2. A key in no slot has a true count of at most the least count (0 while a slot is free), or of `floor` where that is more:
+//! 2. A key in no slot has a true count of at most the least count (0 while a slot is free), or of `missed` where that is more:
 //!    what keys may have weighed that two merged sketches both lacked.
 //! 3. The counts sum to at most the total weight n, so the least count, every `error`, and the true count of
 //!    every absent key are at most `n / capacity`: each key heavier than that is present.
@@ -78,8 +78,8 @@ pub struct SpaceSaving {
     capacity: usize,
     key_bytes_max: usize,
     total_weight: u64,
-    /// What an absent key may have weighed where the least count is less; 0 while a slot is free.
-    floor: u64,
+    /// What an absent key may have weighed where the least count is less, or a slot free: 0 unless sketches were merged.
+    missed: u64,
     hashes: Vec<KeyHash>,
     counts: Vec<u64>,
     errors: Vec<u64>,
@@ -176,7 +176,7 @@ impl SpaceSaving {
             capacity,
             key_bytes_max,
             total_weight: 0,
-            floor: 0,
+            missed: 0,
             hashes: Vec::with_capacity(capacity),
             counts: Vec::with_capacity(capacity),
             errors: Vec::with_capacity(capacity),
@@ -209,10 +209,13 @@ impl SpaceSaving {
         match self.index.find(hash, &self.hashes) {
             Ok(slot) => self.counts[slot] = self.counts[slot].saturating_add(weight),
             Err(_) if weight == 0 => {}
-            Err(place) if self.counts.len() < self.capacity => self.fill(place, hash, key, weight, 0),
+            Err(place) if self.counts.len() < self.capacity => {
+                self.total_weight = self.total_weight.saturating_add(self.missed);
+                self.fill(place, hash, key, weight.saturating_add(self.missed), self.missed);
+            }
             Err(place) => {
                 let least = self.counts[self.front.settle(&self.counts)];
-                let before = least.max(self.floor);
+                let before = least.max(self.missed);
                 self.total_weight = self.total_weight.saturating_add(before - least);
                 self.replace_least(place, hash, key, before.saturating_add(weight), before);
             }
@@ -337,7 +340,8 @@ impl SpaceSaving {
     /// # Cost
     /// O(capacity).
     pub fn absent_upper_bound(&self) -> u64 {
-        if self.counts.len() < self.capacity { 0 } else { self.least().max(self.floor) }
+        let least = if self.counts.len() < self.capacity { 0 } else { self.least() };
+        least.max(self.missed)
     }
 
     fn least(&self) -> u64 {
@@ -484,8 +488,8 @@ impl SpaceSaving {
         require_equal("the number of bytes kept of a key", self.key_bytes_max, other.key_bytes_max)
     }
 
-    /// A sketch of this shape with these keys; one that is absent has weighed at most the least count or `floor`.
-    fn with_claims(&self, claims: &[Claim<'_>], total_weight: u64, floor: u64) -> Result<Self> {
+    /// A sketch of this shape with these keys; one that is absent has weighed at most the least count or `missed`.
+    fn with_claims(&self, claims: &[Claim<'_>], total_weight: u64, missed: u64) -> Result<Self> {
         let mut sketch = Self::new(self.capacity, self.key_bytes_max, self.hash_id)?;
         sketch.total_weight = total_weight;
         for Claim { key, count, error } in claims {
@@ -495,14 +499,14 @@ impl SpaceSaving {
                 sketch.key_lengths[slot] |= if key.truncated { TRUNCATED } else { 0 };
             }
         }
-        if sketch.len() == sketch.capacity && floor > sketch.least() {
-            sketch.floor = floor;
+        if sketch.len() < sketch.capacity || missed > sketch.least() {
+            sketch.missed = missed;
         }
         Ok(sketch)
     }
 
     /// The sketch as bytes: header, capacity u32, key_bytes_max u32, slots in use u32, zero u32, total weight
-    /// u64, floor u64; then `capacity` slots: hash u128, count u64, error u64, key length u16 (bit 15: truncated), key bytes
+    /// u64, missed u64; then `capacity` slots: hash u128, count u64, error u64, key length u16 (bit 15: truncated), key bytes
     /// padded with zeros. Slots are in their own order, so that a sketch read back goes on as this one would.
     pub fn to_bytes(&self) -> Vec<u8> {
         stream::collect(self.encoded_bytes(), |sink| self.write_to(sink))
@@ -524,7 +528,7 @@ impl SpaceSaving {
                     encoder.u32(value as u32);
                 }
                 encoder.u64(self.total_weight);
-                encoder.u64(self.floor);
+                encoder.u64(self.missed);
             }
             Some(slot) if slot < self.len() => {
                 encoder.u128(self.hashes[slot].0);
@@ -562,19 +566,16 @@ impl SpaceSaving {
         let (capacity, key_bytes_max) = (shape.u32()? as usize, shape.u32()? as usize);
         let used = shape.u32()? as usize;
         shape.zeros(4)?;
-        let (total_weight, floor) = (shape.u64()?, shape.u64()?);
-        let valid = capacity > 0
-            && capacity <= CAPACITY_MAX
-            && key_bytes_max <= KEY_BYTES_MAX
-            && used <= capacity
-            && (floor == 0 || used == capacity);
+        let (total_weight, missed) = (shape.u64()?, shape.u64()?);
+        let valid =
+            capacity > 0 && capacity <= CAPACITY_MAX && key_bytes_max <= KEY_BYTES_MAX && used <= capacity;
         let slot_bytes = SLOT_BYTES + key_bytes_max;
         if !valid || slot_bytes.checked_mul(capacity) != Some(slots_bytes) {
             let found = format!("{used} of {capacity} slots with keys of up to {key_bytes_max} bytes");
             return Err(shape.impossible("the shape", format!("one of {slots_bytes} bytes of slots"), found));
         }
         let mut sketch = Self::new(capacity, key_bytes_max, hash_id)?;
-        (sketch.total_weight, sketch.floor) = (total_weight, floor);
+        (sketch.total_weight, sketch.missed) = (total_weight, missed);
         let mut sum = 0u128;
         for _ in 0..used {
             sum += u128::from(sketch.read_slot(reader.piece(slot_bytes)?)?);

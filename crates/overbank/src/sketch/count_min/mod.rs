@@ -563,13 +563,16 @@ impl<C: Cell> CountMinShard<'_, C> {
     /// [`estimate`](Self::estimate) of the key whose counters are in `places`.
     #[inline]
     pub(crate) fn estimate_at<const D: usize>(&self, places: &[usize; D]) -> u64 {
-        places.iter().fold(C::MAX, |least, &place| least.min(self.cells[place])).count()
+        if self.overflow.widened {
+            return self.estimate_large(places);
+        }
+        bound(places.iter().fold(C::MAX, |least, &place| least.min(self.cells[place])))
     }
 
     /// [`update`](Self::update) of the key whose counters are in `places`.
     #[inline]
     pub(crate) fn update_at<const D: usize>(&mut self, places: &[usize; D], weight: u64) {
-        self.saturated |= add_at(self.cells, places, weight);
+        add_at(self, places, weight);
     }
 
     /// As [`CountMin::update_batch`], for keys of this shard's range.
@@ -579,6 +582,20 @@ impl<C: Cell> CountMinShard<'_, C> {
     pub fn update_batch(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) {
         assert!(weights.is_none_or(|weights| weights.len() == hashes.len()), "one weight for each key");
         with_depth!(self.layout.depth(), add_keys(self, hashes, weights));
+    }
+
+    /// The estimate of a key's cells where a page may be wide.
+    #[cold]
+    fn estimate_large(&self, places: &[usize]) -> u64 {
+        let (page_cells, columns) = (self.layout.page_cells(), self.layout.columns());
+        let page = places[0] / page_cells;
+        if !self.wide[page] {
+            return bound(places.iter().fold(C::MAX, |least, &place| least.min(self.cells[place])));
+        }
+        let rows = self.cells[page * page_cells..][..page_cells].chunks_exact(columns as usize);
+        let counts =
+            rows.zip(places).map(|(row, place)| wide::get(row, (place % page_cells) as u32 % columns));
+        counts.min().unwrap_or(0)
     }
 
     /// Adds to a key's cells where one of them cannot take it as it is, or where a page is wide.

@@ -32,6 +32,12 @@ impl SpaceSaving {
         self.hashes.truncate(kept);
         self.key_lengths.truncate(kept);
         self.total_weight /= 2;
+        if self.missed < u64::MAX {
+            self.missed /= 2;
+        }
+        // Counts have fallen, and slots have moved.
+        self.floor = 0;
+        self.admissions += 1;
         self.index = Index::new(self.capacity);
         self.front = Front::new(self.capacity);
         for (slot, &hash) in self.hashes.iter().enumerate() {
