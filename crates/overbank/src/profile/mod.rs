@@ -221,7 +221,6 @@ impl Profile {
         let values = Mutex::new(&mut self.values);
         let counting = Counting { parser, values, shards: std::marker::PhantomData };
         let outcome = pipeline::run(&counting, next, shards, &mut tallies);
-        drop(counting);
         drop(counts);
         for tally in tallies {
             let outbox = tally.add_to(&mut self.totals, &mut self.values);
