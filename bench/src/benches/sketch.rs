@@ -19,7 +19,6 @@ const HEAVY_CAPACITY: usize = 4096;
 const KEY_BYTES: usize = 32;
 const LG_REGISTERS: u32 = 14;
 const QUANTILE_ERROR: f64 = 0.01;
-const QUANTILE_BINS: usize = 2048;
 
 fn run(run: &mut Run<'_>) -> Result<()> {
     let keys = run.pick([2_000, 1_000_000, 8_000_000]);
@@ -153,7 +152,7 @@ fn ddsketch(run: &mut Run<'_>, count: usize) -> Result<()> {
     const RANKS: usize = 1000;
     let mut random = Random::new(3);
     let values: Vec<f64> = (0..count).map(|_| 10f64.powf(6.0 * random.unit())).collect();
-    let empty = DdSketch::new(QUANTILE_ERROR, QUANTILE_BINS)?;
+    let empty = DdSketch::new(QUANTILE_ERROR)?;
     let filled = |values: &[f64]| {
         let mut sketch = empty.clone();
         values.iter().for_each(|&value| sketch.update(value, 1));

@@ -38,8 +38,8 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
 }
 
 /// `1234567` as `1,234,567`.
-pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
+pub(crate) fn count(value: impl Into<u128>) -> String {
+    let digits = value.into().to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
@@ -48,6 +48,11 @@ pub(crate) fn count(value: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// A count that is an upper bound, or a weight that one is taken from: `u64::MAX` is none.
+pub(crate) fn bound(value: u64) -> String {
+    if value == u64::MAX { "no bound".to_owned() } else { count(value) }
 }
 
 /// Bytes with a binary unit and three significant digits: `64.0 MiB`.
@@ -169,8 +174,10 @@ mod tests {
     fn numbers_print_short() {
         let shorts = [0.0, 1.0166e-7, 0.00674, 1.234, 4711.4].map(small);
         assert_eq!(shorts, ["0", "1.02e-7", "0.0067", "1.23", "4,711"]);
-        assert_eq!(count(0), "0");
-        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(count(0u32), "0");
+        assert_eq!(count(1_234_567u32), "1,234,567");
+        assert_eq!(count(1u128 << 64), "18,446,744,073,709,551,616");
+        assert_eq!([bound(u64::MAX - 1), bound(u64::MAX)], ["18,446,744,073,709,551,614", "no bound"]);
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(64 << 20), "64.0 MiB");
         assert_eq!(bytes(1023 * 1024), "1.00 MiB");

@@ -18,7 +18,7 @@ fn seeds() -> Vec<Vec<u8>> {
 fn seed_of(pages: u64, columns: u32, depth: u32) -> Vec<u8> {
     let hasher = KeyHasher::new(HashKind::Xxh3, Seed(7));
     let mut sketch = CountMin::<u32>::with_shape(pages, columns, depth, hasher).expect("a valid shape");
-    (0..200u64).for_each(|key| sketch.update(hasher.hash(&key.to_le_bytes()), key));
+    (0..200u64).for_each(|key| sketch.update(hasher.hash(&key.to_le_bytes()), key << (key % 40)));
     sketch.to_bytes()
 }
 

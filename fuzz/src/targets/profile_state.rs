@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 pub const TARGET: Target = Target { name: "profile_state", seeds, run };
 
 const HEAD_BYTES: usize = 2;
-const STATE_BYTES: usize = 48;
+const STATE_BYTES: usize = 56;
 
 fn options() -> StoreOptions {
     StoreOptions::new().seed(Seed(3)).threads(0).reserve_bytes(0)
@@ -27,14 +27,14 @@ fn seeds() -> Vec<Vec<u8>> {
     let memory_bytes = 8u64 << 20;
     [0u32, 1]
         .map(|measure| {
-            let totals = [10u64, 1, 100, 10, memory_bytes].map(u64::to_le_bytes).concat();
-            [&[8, 32], &1u32.to_le_bytes()[..], &measure.to_le_bytes(), &totals, &heavy].concat()
+            let totals = [10u64, 1, 100, memory_bytes, 10, 0].map(u64::to_le_bytes).concat();
+            [&[8, 32], &2u32.to_le_bytes()[..], &measure.to_le_bytes(), &totals, &heavy].concat()
         })
         .to_vec()
 }
 
 /// The profile's own number and version.
-const PROFILE: Structure = Structure { id: 16, version: 1 };
+const PROFILE: Structure = Structure { id: 16, version: 2 };
 
 /// Writes what the input says under the name of a profile.
 struct Forged {
@@ -52,11 +52,10 @@ impl Participant for Forged {
         let (state, heavy) = rest.split_at(STATE_BYTES.min(rest.len()));
         let distinct = HyperLogLog::new(u32::from(head[0]), self.hasher)?;
         let counts = CountMin::<u32>::with_shape(u64::from(head[1]), 8, 4, self.hasher)?;
-        let files =
-            [distinct.to_bytes(), counts.to_bytes(), DdSketch::new(0.01, 2048)?.to_bytes(), heavy.to_vec()]
-                .iter()
-                .map(|bytes| files.write_blob(bytes))
-                .collect::<Result<_>>()?;
+        let files = [distinct.to_bytes(), counts.to_bytes(), DdSketch::new(0.01)?.to_bytes(), heavy.to_vec()]
+            .iter()
+            .map(|bytes| files.write_blob(bytes))
+            .collect::<Result<_>>()?;
         Ok(Prepared::Changed(Record { state: state.to_vec(), files }))
     }
 

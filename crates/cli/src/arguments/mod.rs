@@ -42,7 +42,8 @@ pub(crate) enum Command {
     Filter(FilterCommand),
     /// Show the heaviest keys of a store, with lower and upper bounds
     Top(TopArguments),
-    /// Show how often keys came, with lower and upper bounds
+    /// Show how often keys came, with an upper bound, which is certain, and a lower one, which is for heavy keys, and holds
+    /// with 95 % confidence for each other key
     Estimate(KeyArguments),
     /// Show how many distinct keys a store has seen, with bounds
     Distinct(StoreArguments),

@@ -14,7 +14,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     } else {
         let whole = |value: f64| units::count(value.round() as u64);
         let mut page = Page::new();
-        let bounds = format!("{} to {} (95 %)", whole(distinct.lower), whole(distinct.upper));
+        let bounds = picture::within(distinct.exact, whole(distinct.lower), whole(distinct.upper));
         page.fact("distinct keys", &whole(distinct.estimate), &bounds);
         page.print()?;
     }

@@ -1,18 +1,23 @@
 //! `overbank estimate STORE KEY…`: how often keys came, with lower and upper bounds.
 //!
+//! The upper bound is certain, and so is the lower bound of a key among the heavy ones. That of any other key comes from a
+//! count-min sketch, and holds with 95 % confidence for each key: the table's heading says so, and in JSON each key.
+//!
 //! Each batch of keys is printed before the next is read; the sketch on flash is read in its own order.
 
 use super::{Snapshot, keys};
 use crate::arguments::KeyArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::key_text;
-use crate::units;
-use overbank::sketch::CountBounds;
+use crate::{picture, units};
+use overbank::profile::Estimate;
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 
-/// The widest line of a table.
+/// The widest line of a table, unless counts leave the key less than it needs.
 const COLUMNS: usize = 80;
+const KEY_COLUMNS_MIN: usize = 16;
+const AT_LEAST: &str = "at least, 95 %";
 
 pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
     let mut snapshot = Snapshot::open(&arguments.store)?;
@@ -40,32 +45,43 @@ struct Printer {
 }
 
 impl Printer {
-    /// No count is longer than the total weight.
-    fn start(is_json: bool, weight: u64) -> Result<Self, Failure> {
-        let number_columns = units::count(weight).len().max("at least".len());
-        let key_columns = COLUMNS - 1 - 3 * (number_columns + 2);
+    /// No count is longer than the total weight, or than what a counter holds.
+    fn start(is_json: bool, weight: u128) -> Result<Self, Failure> {
+        let number_columns = units::count(weight.min(u64::MAX.into())).len().max("no bound".len());
+        let least_columns = number_columns.max(AT_LEAST.len());
+        let key_columns = COLUMNS.saturating_sub(1 + 2 * (number_columns + 2) + least_columns + 2);
+        let key_columns = key_columns.max(KEY_COLUMNS_MIN);
         let out = BufWriter::new(io::stdout().lock());
         let mut printer = Self { out, is_json, number_columns, key_columns };
         if !is_json {
-            printer.line(["count", "at least", "at most"], "key")?;
+            printer.line(["count", AT_LEAST, "at most"], "key")?;
         }
         Ok(printer)
     }
 
-    fn print(&mut self, key: &[u8], bounds: &CountBounds) -> Result<(), Failure> {
-        let CountBounds { estimate, lower, upper } = *bounds;
+    fn print(&mut self, key: &[u8], bounds: &Estimate) -> Result<(), Failure> {
+        let Estimate { estimate, lower, upper, lower_confidence } = *bounds;
         if !self.is_json {
-            let numbers = [estimate, lower, upper].map(units::count);
+            let numbers = [units::bound(estimate), units::count(lower), units::bound(upper)];
             let text = key_text(key, self.key_columns);
             return self.line(numbers.each_ref().map(String::as_str), &text);
         }
-        let object = keys::as_json(key, &json!({ "estimate": estimate, "lower": lower, "upper": upper }));
+        let mut facts = json!({
+            "estimate": picture::bound_json(estimate),
+            "lower": lower,
+            "upper": picture::bound_json(upper),
+            "lower_confidence": lower_confidence,
+        });
+        if bounds.saturated() {
+            facts["saturated"] = true.into();
+        }
+        let object = keys::as_json(key, &facts);
         Ok(writeln!(self.out, "{object}")?)
     }
 
     fn line(&mut self, numbers: [&str; 3], key: &str) -> Result<(), Failure> {
-        let width = self.number_columns;
+        let (width, least_width) = (self.number_columns, self.number_columns.max(AT_LEAST.len()));
         let [count, least, most] = numbers;
-        Ok(writeln!(self.out, " {count:>width$}  {least:>width$}  {most:>width$}  {key}")?)
+        Ok(writeln!(self.out, " {count:>width$}  {least:>least_width$}  {most:>width$}  {key}")?)
     }
 }

@@ -11,8 +11,8 @@ pub(crate) fn run(arguments: &TopArguments) -> CommandResult {
     let report = Snapshot::open(&arguments.store)?.ask(|profile| profile.report(arguments.top, &[]))?;
     if arguments.json {
         print_json(&json!({
-            "weight": report.weight,
-            "heavy_threshold": report.heavy_threshold,
+            "weight": picture::weight_json(report.weight),
+            "heavy_threshold": picture::bound_json(report.heavy_threshold),
             "heavy": report.heavy.iter().map(picture::heavy_json).collect::<Vec<_>>(),
         }))?;
     } else {

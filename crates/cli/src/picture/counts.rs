@@ -1,6 +1,6 @@
 //! How exact the counts are: the sketch on flash, and by how much estimates are off.
 
-use super::{Cost, Skipped, cost_section, heavy_section, stream_lines};
+use super::{Cost, Skipped, bound_json, cost_section, heavy_section, stream_lines};
 use crate::failure::Failure;
 use crate::page::Page;
 use crate::units;
@@ -19,7 +19,9 @@ pub(crate) struct Counts {
 impl Counts {
     /// Asks the profile.
     pub(crate) fn of(profile: &Profile) -> Result<Self, Failure> {
-        Ok(Self { flash: profile.flash()?, error: profile.estimate_error()? })
+        // Estimates first: they see what cells are full.
+        let error = profile.estimate_error()?;
+        Ok(Self { flash: profile.flash()?, error })
     }
 
     /// The line of a profile, whose subject is another: nothing where there is nothing to improve.
@@ -37,14 +39,14 @@ impl Counts {
         let Some(flash) = &self.flash else { return };
         page.heading("Counts on flash", "of keys that are not heavy");
         flash_lines(page, flash);
-        let p99 = format!("99 % of keys by {} at most", units::count(self.error.p99));
+        let p99 = format!("99 % of keys by {} at most", units::bound(self.error.p99));
         page.fact("off on average", &units::small(self.error.average), &p99);
     }
 
     pub(super) fn json(&self) -> Value {
         json!({
             "error_average": self.error.average,
-            "error_p99": self.error.p99,
+            "error_p99": bound_json(self.error.p99),
             "flash": self.flash.as_ref().map(flash_json),
         })
     }
@@ -86,7 +88,7 @@ pub(crate) fn flash_lines(page: &mut Page, flash: &FlashReport) {
         page.fact("logs to be applied", &units::count(flash.pending_chunks as u64), remark);
     }
     if flash.saturated {
-        page.line("  a cell is full: the upper bounds of its keys are unknown");
+        page.line("  a cell is full: --cell-bits 64 counts further; here bounds are those of RAM");
     }
 }
 

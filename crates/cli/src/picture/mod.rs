@@ -62,7 +62,7 @@ pub(crate) fn page(title: &str, report: &Report, counts: &Counts, skipped: &[Ski
 /// Rows, bytes, distinct keys.
 fn stream_lines(page: &mut Page, report: &Report, skipped: &[Skipped]) {
     page.fact("rows", &units::count(report.rows), "");
-    if report.weight != report.rows {
+    if report.weight != u128::from(report.rows) {
         page.fact("total weight", &units::count(report.weight), "");
     }
     page.fact("bytes", &units::bytes(report.bytes), "");
@@ -70,13 +70,13 @@ fn stream_lines(page: &mut Page, report: &Report, skipped: &[Skipped]) {
     page.fact(
         "distinct keys",
         &rounded(distinct.estimate),
-        &bounds(rounded(distinct.lower), rounded(distinct.upper), "95 %"),
+        &within(distinct.exact, rounded(distinct.lower), rounded(distinct.upper)),
     );
     let (least, most) = report.repeat_share_bounds();
     page.fact(
         "repeats",
         &units::percent(report.repeat_share()),
-        &bounds(units::percent(least), units::percent(most), "95 %"),
+        &within(distinct.exact, units::percent(least), units::percent(most)),
     );
     if report.skipped > 0 {
         page.fact("rows skipped", &units::count(report.skipped), "malformed, or without a key");
@@ -118,23 +118,25 @@ fn cost_section(page: &mut Page, cost: &Cost) {
 /// than a key that is missing are left out: they are as heavy as any other.
 pub(crate) fn heavy_section(page: &mut Page, report: &Report) {
     let threshold = report.heavy_threshold;
-    let note = if threshold == 0 {
-        "every key was counted".to_owned()
-    } else {
-        format!("every key above {} is a candidate", units::count(threshold))
+    let note = match threshold {
+        0 => "every key was counted".to_owned(),
+        u64::MAX => "counters are full: heavier keys may be missing".to_owned(),
+        _ => format!("every key above {} is a candidate", units::count(threshold)),
     };
     page.heading("Heavy hitters", &note);
-    let weight = report.weight;
+    let weight = report.weight.max(1) as f64;
     let rows: Vec<Vec<String>> = report
         .heavy
         .iter()
-        .filter(|key| key.upper > threshold)
+        .filter(|key| key.upper > threshold || threshold == u64::MAX)
         .map(|key| {
+            // A key without an upper bound has no estimate either.
+            let share = units::percent(key.estimate as f64 / weight);
             vec![
-                units::count(key.estimate),
+                units::bound(key.estimate),
                 units::count(key.lower),
-                units::count(key.upper),
-                units::percent(key.estimate as f64 / weight.max(1) as f64),
+                units::bound(key.upper),
+                if key.saturated() { String::new() } else { share },
                 shown_key(key, 34),
             ]
         })
@@ -190,8 +192,9 @@ fn shown_key(key: &HeavyHitter, columns: usize) -> String {
     if key.truncated && !text.ends_with('…') { format!("{text}…") } else { text }
 }
 
-fn bounds(lower: String, upper: String, confidence: &str) -> String {
-    format!("{lower} to {upper} ({confidence})")
+/// The bounds of what is estimated from the registers of distinct keys.
+pub(crate) fn within(is_exact: bool, lower: String, upper: String) -> String {
+    if is_exact { "exact".to_owned() } else { format!("{lower} to {upper} (95 %)") }
 }
 
 fn rounded(value: f64) -> String {
@@ -223,16 +226,16 @@ pub(crate) fn stream_json(
     json!({
         "inputs": inputs,
         "rows": report.rows,
-        "weight": report.weight,
+        "weight": weight_json(report.weight),
         "bytes": report.bytes,
         "skipped": report.skipped,
         "malformed": cost.malformed,
         "missing": cost.missing,
         "skipped_first": skipped.iter().map(|row| json!({"input": row.input, "line": row.line, "why": row.why})).collect::<Vec<_>>(),
         "distinct": distinct_json(&report.distinct),
-        "repeat_share": {"estimate": report.repeat_share(), "lower": least, "upper": most},
+        "repeat_share": {"estimate": report.repeat_share(), "lower": least, "upper": most, "exact": report.distinct.exact},
         "counts": counts.json(),
-        "heavy_threshold": report.heavy_threshold,
+        "heavy_threshold": bound_json(report.heavy_threshold),
         "heavy": report.heavy.iter().map(heavy_json).collect::<Vec<_>>(),
         "cost": {
             "seconds": cost.seconds,
@@ -253,19 +256,34 @@ pub(crate) fn distinct_json(distinct: &overbank::profile::Distinct) -> Value {
         "estimate": distinct.estimate.round(),
         "lower": distinct.lower.floor(),
         "upper": distinct.upper.ceil(),
-        "confidence": 0.95,
+        "confidence": if distinct.exact { 1.0 } else { 0.95 },
         "relative_error": distinct.relative_error,
+        "exact": distinct.exact,
     })
 }
 
-/// One heavy key as JSON.
+/// A weight that one counter may not hold: a whole number, and from 2^64 on the nearest double.
+pub(crate) fn weight_json(weight: u128) -> Value {
+    u64::try_from(weight).map_or_else(|_| json!(weight as f64), |weight| json!(weight))
+}
+
+/// A bound, or null where none is known.
+pub(crate) fn bound_json(bound: u64) -> Value {
+    if bound == u64::MAX { Value::Null } else { bound.into() }
+}
+
+/// One heavy key as JSON. Where a counter of it was full, `saturated` is true, and neither its estimate nor its upper bound is
+/// known.
 pub(crate) fn heavy_json(key: &HeavyHitter) -> Value {
     let mut object = json!({
         "key": String::from_utf8_lossy(&key.key),
-        "estimate": key.estimate,
+        "estimate": bound_json(key.estimate),
         "lower": key.lower,
-        "upper": key.upper,
+        "upper": bound_json(key.upper),
     });
+    if key.saturated() {
+        object["saturated"] = true.into();
+    }
     if std::str::from_utf8(&key.key).is_err() {
         object["key_hex"] = key.key.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
     }

@@ -6,6 +6,7 @@ mod answers;
 mod command;
 mod counts;
 mod dedup;
+mod ends;
 mod failures;
 mod filters;
 mod hostile;

@@ -5,7 +5,7 @@
 //!                  (known)          (Markov, of the page's weight)   (Markov)
 //! ```
 //!
-//! 1. The upper bound is the least cell: certain.
+//! 1. The upper bound is the least cell: certain. Where that is full it is the total weight.
 //! 2. The lower bound fails with probability at most `1 - confidence`. Each of the two errors takes half of that. In a row of
 //!    plain cells other keys weigh `b W / columns` or more with probability at most `1 / b`, so in all rows with `b^-depth`;
 //!    keys with the same residue weigh `t W / 2^residue_bits` or more with probability at most `1 / t`.
@@ -29,18 +29,26 @@ pub(super) struct Reading<'a> {
     pub(super) entry: u64,
     /// The page's weight, or more, once a key of the page has asked for bounds.
     pub(super) weight: &'a OnceCell<u64>,
+    /// That of the sketch; `u64::MAX` stands for that and more.
+    pub(super) total_weight: u64,
 }
 
 impl Reading<'_> {
     #[inline]
     pub(super) fn estimate(&self) -> u64 {
-        page::least(self.block, self.shape, self.entry)
+        let least = page::least(self.block, self.shape, self.entry);
+        if least == page::cell_max(self.shape) { self.total_weight } else { least }
+    }
+
+    /// Whether this estimate is one of full cells.
+    #[inline]
+    pub(super) fn is_full(&self, estimate: u64) -> bool {
+        estimate >= page::cell_max(self.shape)
     }
 
     pub(super) fn bounds(&self, confidence: f64) -> CountBounds {
         let estimate = self.estimate();
-        let upper = if estimate == page::cell_max(self.shape) { u64::MAX } else { estimate };
-        CountBounds { lower: self.lower(confidence), estimate, upper }
+        CountBounds { lower: self.lower(confidence).min(estimate), estimate, upper: estimate }
     }
 
     fn lower(&self, confidence: f64) -> u64 {

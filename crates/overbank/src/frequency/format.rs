@@ -16,7 +16,7 @@
 //!
 //! state        0        4      8       12     16      20        24      32       40         44       48
 //!              ├ magic ─┼ ver. ┼ depth ┼ cell ┼ record ┼ group ─┼ pages ┼ columns, flags ┼ pending ┼ …
-//!              48 sequence u64, extents u64, weight u64, memory u64, epoch u64, logs: count u32, then (sequence, blocks) u64 each
+//!              48 sequence u64, extents u64, weight u128, memory u64, epoch u64, logs: count u32, then (sequence, blocks) u64 each
 //!              cell in bits: 4, 8, 32 or 64; record in bytes; flags: 1 saturated, 2 conservative
 //! files        table, pages (if extents > 0), logs in order
 //! ```
@@ -32,7 +32,7 @@ use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// The version of everything in this file.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 pub(super) const RECORDS_TAG: u32 = u32::from_le_bytes(*b"OBfu");
 pub(super) const FENCES_TAG: u32 = u32::from_le_bytes(*b"OBff");
 /// An extent that is not there: the group was never written and is all zeros.
@@ -58,7 +58,7 @@ pub(super) struct State {
     pub(super) pending: u32,
     pub(super) sequence: u64,
     pub(super) extents: u64,
-    pub(super) weight: u64,
+    pub(super) weight: u128,
     pub(super) memory_bytes: u64,
     pub(super) epoch: u64,
     /// Sequence and blocks of records of each log.
@@ -79,7 +79,7 @@ impl Slot {
 impl State {
     pub(super) fn encode(&self) -> Vec<u8> {
         let layout = self.shape.layout;
-        let mut bytes = Vec::with_capacity(92 + 16 * self.logs.len());
+        let mut bytes = Vec::with_capacity(100 + 16 * self.logs.len());
         for word in [
             MAGIC,
             VERSION.into(),
@@ -96,7 +96,11 @@ impl State {
         for word in [layout.columns(), flags, self.pending, 0] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        for word in [self.sequence, self.extents, self.weight, self.memory_bytes, self.epoch] {
+        for word in [self.sequence, self.extents] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.weight.to_le_bytes());
+        for word in [self.memory_bytes, self.epoch] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&(self.logs.len() as u32).to_le_bytes());
@@ -120,7 +124,7 @@ impl State {
         let (pages, columns, flags) = (words.u64()?, words.u32()?, words.u32()?);
         let pending = words.u32()?;
         words.require("padding", 0)?;
-        let (sequence, extents, weight) = (words.u64()?, words.u64()?, words.u64()?);
+        let (sequence, extents, weight) = (words.u64()?, words.u64()?, words.u128()?);
         let (memory_bytes, epoch) = (words.u64()?, words.u64()?);
         let count = words.u32()? as usize;
         if words.bytes.len() - words.at != count.saturating_mul(16) {
@@ -314,6 +318,10 @@ impl Words<'_> {
 
     fn u64(&mut self) -> Result<u64> {
         self.take().map(u64::from_le_bytes)
+    }
+
+    fn u128(&mut self) -> Result<u128> {
+        self.take().map(u128::from_le_bytes)
     }
 
     fn take<const N: usize>(&mut self) -> Result<[u8; N]> {

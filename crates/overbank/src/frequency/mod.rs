@@ -15,7 +15,7 @@
 //!    conservative mode it does, and lies between the true count and that estimate.)
 //! 3. An estimate writes nothing. With `pending = 0` it reads exactly one block, and none of a page never written.
 //! 4. What the last commit needs is never written over: groups move to free extents, logs are immutable.
-//! 5. Cells saturate; an estimate at the maximum has an upper bound of `u64::MAX`.
+//! 5. Cells saturate; what they then say is at most the total weight, or `u64::MAX` where that is not known to bound it.
 //! 6. Small cells (4 or 8 bits) merge with their neighbours where a count outgrows them. Additions alone leave what one RAM
 //!    table of exact counts says, in any order. A merge is never undone: after removals or a decay, estimates lie between
 //!    those of that table without what was removed and those with all additions made first, and depend on the order.
@@ -115,7 +115,7 @@ pub struct Frequency {
     /// Which pane of a window it is; 0 otherwise.
     epoch: u64,
     /// The weight of what the slots have reported.
-    weight: u64,
+    weight: u128,
     saturated: bool,
     /// Whether there is something to commit.
     is_changed: bool,
@@ -177,7 +177,8 @@ impl Frequency {
         intake.take(0, Batch::Weighted(&records), &mut || self.make_way())
     }
 
-    /// How often each key occurred: never too low, too high by little. In the order of `hashes`.
+    /// How often each key occurred: never too low, too high by little. In the order of `hashes`. A key whose cells are full is
+    /// estimated at the total weight; `u64::MAX` says that it may be more.
     ///
     /// # Cost
     /// One block read for each distinct page, and about one for each of its pending chunks, up to 128 in flight; pages that
@@ -190,7 +191,12 @@ impl Frequency {
     /// `Corrupt`, or what the device says.
     pub fn estimate(&mut self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
         let mut estimates = vec![0; hashes.len()];
-        self.answer(hashes, &mut |i, reading| estimates[i] = reading.estimate())?;
+        let mut is_full = false;
+        self.answer(hashes, &mut |i, reading| {
+            estimates[i] = reading.estimate();
+            is_full |= reading.is_full(estimates[i]);
+        })?;
+        self.saturated |= is_full;
         Ok(estimates)
     }
 
@@ -200,7 +206,7 @@ impl Frequency {
     /// As [`Frequency::estimate`], and one sum over row 0 of each page.
     ///
     /// # Accuracy
-    /// `upper` is certain (if no key was taken off too often). `lower` fails with probability at most `1 - confidence`
+    /// `upper` is certain (if no key was taken off too often), and `u64::MAX` where no bound is known. `lower` fails with probability at most `1 - confidence`
     /// over the choice of the seed, for a key chosen without looking at the sketch, whatever the stream: the weight `W` of
     /// the key's page is known, so by Markov all rows are off by `b W / columns` with probability `b^-depth`, and keys
     /// with the same residue weigh `t W / 2^residue_bits` with probability `1 / t`. Each takes half of the failures. A row
@@ -210,7 +216,12 @@ impl Frequency {
     /// As [`Frequency::estimate`].
     pub fn bounds(&mut self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
         let mut bounds = vec![CountBounds::default(); hashes.len()];
-        self.answer(hashes, &mut |i, reading| bounds[i] = reading.bounds(confidence))?;
+        let mut is_full = false;
+        self.answer(hashes, &mut |i, reading| {
+            bounds[i] = reading.bounds(confidence);
+            is_full |= reading.is_full(bounds[i].upper);
+        })?;
+        self.saturated |= is_full;
         Ok(bounds)
     }
 
@@ -246,12 +257,12 @@ impl Frequency {
         Ok(())
     }
 
-    /// The sum of all weights.
+    /// The sum of all weights; `u64::MAX` stands for that and more.
     pub fn total_weight(&self) -> u64 {
-        plus(self.weight, self.intake.weight())
+        narrowed(plus(self.weight, self.intake.weight()))
     }
 
-    /// Whether a pass has seen a cell come to stand at its maximum.
+    /// Whether a pass or an estimate has seen a cell that stands at its maximum.
     pub fn saturated(&self) -> bool {
         self.saturated
     }
@@ -341,6 +352,7 @@ impl Frequency {
         self.intake.files().check_process()?;
         let intake = Arc::clone(&self.intake);
         let mut held = intake.hold();
+        self.hear(&mut held);
         held.settle();
         rounds::answer(&self.view(&held), hashes, self.lanes_max > 1, each)
     }
@@ -352,6 +364,7 @@ impl Frequency {
             pages: &self.pages,
             logs: &held.logs,
             waiting: held.waiting().collect(),
+            total_weight: narrowed(self.weight),
         }
     }
 
@@ -389,6 +402,12 @@ fn add(
     intake.take(at, Batch::Weighted(&records), make_way)
 }
 
-fn plus(weight: u64, more: i128) -> u64 {
-    (i128::from(weight) + more).clamp(0, u64::MAX.into()) as u64
+fn plus(weight: u128, more: i128) -> u128 {
+    let change = more.unsigned_abs();
+    if more < 0 { weight.saturating_sub(change) } else { weight.saturating_add(change) }
+}
+
+/// `u64::MAX` where it is more.
+fn narrowed(weight: u128) -> u64 {
+    u64::try_from(weight).unwrap_or(u64::MAX)
 }

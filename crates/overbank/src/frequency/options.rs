@@ -160,6 +160,19 @@ impl FrequencyOptions {
         self
     }
 
+    /// Options of a sketch of this shape.
+    pub(super) fn of(shape: Shape, pending: usize, memory_bytes: usize) -> Self {
+        let bytes = shape.layout.pages() * crate::device::BLOCK_BYTES as u64;
+        Self::new()
+            .bytes(bytes, shape.layout.depth())
+            .cell_bits(shape.cell_bits)
+            .record_bytes(shape.record_bytes)
+            .group_pages(shape.group_pages)
+            .conservative(shape.is_conservative)
+            .pending(pending)
+            .memory_bytes(memory_bytes)
+    }
+
     /// The layout that these options give.
     ///
     /// # Errors

@@ -35,6 +35,8 @@ pub(super) struct View<'a> {
     pub(super) logs: &'a [Log],
     /// What waits in each buffer: in order, and not.
     pub(super) waiting: Vec<(Updates<'a>, Updates<'a>)>,
+    /// The sum of all weights; `u64::MAX` stands for that and more.
+    pub(super) total_weight: u64,
 }
 
 impl View<'_> {

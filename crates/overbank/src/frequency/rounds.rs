@@ -61,7 +61,7 @@ fn answer_as<T: HashOrdered + Sync>(
                 weight = OnceCell::new();
             }
             let block = &blocks[at * BLOCK_BYTES..][..BLOCK_BYTES];
-            each(i, Reading { shape, block, entry, weight: &weight });
+            each(i, Reading { shape, block, entry, weight: &weight, total_weight: view.total_weight });
         }
     };
     let is_long = asked.len() > round_pages(shape);

@@ -107,6 +107,16 @@ impl Frequency {
         Self::open_for(store, name, 1)
     }
 
+    /// Options of a sketch that the stored one can be merged with.
+    pub(crate) fn options_in(store: &Store, name: &str) -> Result<FrequencyOptions> {
+        let entry = store.record(name);
+        let entry =
+            entry.ok_or_else(|| Error::NotFound { what: "frequency sketch", name: name.to_owned() })?;
+        let state = decode(name, &entry)?;
+        let memory_bytes = usize::try_from(state.memory_bytes).unwrap_or(usize::MAX);
+        Ok(FrequencyOptions::of(state.shape, state.pending as usize, memory_bytes))
+    }
+
     pub(crate) fn open_for(store: &Store, name: &str, writers: usize) -> Result<Arc<Mutex<Self>>> {
         Self::open_with(store, name, writers, None)
     }

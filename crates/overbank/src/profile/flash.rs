@@ -147,6 +147,27 @@ impl Flash {
         self.failure = self.failure.take().or(outbox.failure);
     }
 
+    /// Options of a sketch of the same shape.
+    pub(super) fn options_in(store: &Store) -> Result<FrequencyOptions> {
+        Frequency::options_in(store, NAME)
+    }
+
+    /// Adds what another sketch counted.
+    pub(super) fn merge(&self, other: &Self) -> Result<()> {
+        self.sketch().merge(&mut other.sketch())
+    }
+
+    /// Adds weights to keys.
+    pub(super) fn add(&self, updates: &[(KeyHash, u64)]) -> Result<()> {
+        let (hashes, weights): (Vec<KeyHash>, Vec<u64>) = updates.iter().copied().unzip();
+        self.sketch().update(&hashes, Some(&weights))
+    }
+
+    /// Remembers that the sketch and what is in RAM are not of the same updates.
+    pub(super) fn fail(&mut self, error: &Error) {
+        self.failure = Some(error.to_string());
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         match &self.failure {
             Some(why) => Err(Error::Poisoned { path: self.path.clone(), why: why.clone() }),

@@ -1,10 +1,10 @@
 //! The bytes of a profile in a store: totals inline in the manifest, each sketch in a file of its own.
 //!
 //! ```text
-//! byte 0       4       8        16       24       32       40       48
+//! byte 0       4       8        16       24       32       40       56
 //!      ┌───────┬───────┬────────┬────────┬────────┬────────┬────────┐
-//!      │version│measure│ rows   │skipped │ bytes  │ weight │ memory │
-//!      │ u32   │ u32   │ u64    │ u64    │ u64    │ u64    │ u64    │
+//!      │version│measure│ rows   │skipped │ bytes  │ memory │ weight │
+//!      │ u32   │ u32   │ u64    │ u64    │ u64    │ u64    │ u128   │
 //!      └───────┴───────┴────────┴────────┴────────┴────────┴────────┘
 //! files: distinct (HyperLogLog) │ counts (count-min) │ values (DDSketch) │ heavy (32 × length u64, space-saving)
 //! ```
@@ -15,8 +15,8 @@ use crate::{Error, Result};
 use std::path::PathBuf;
 
 /// The version of everything here.
-pub(super) const VERSION: u16 = 1;
-const STATE_BYTES: usize = 48;
+pub(super) const VERSION: u16 = 2;
+const STATE_BYTES: usize = 56;
 
 /// What the manifest keeps inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,10 @@ impl Inline {
         bytes.extend(u32::from(VERSION).to_le_bytes());
         bytes.extend(measure.to_le_bytes());
         let totals = &self.totals;
-        for field in [totals.rows, totals.skipped, totals.bytes, totals.weight, self.memory_bytes] {
+        for field in [totals.rows, totals.skipped, totals.bytes, self.memory_bytes] {
             bytes.extend(field.to_le_bytes());
         }
+        bytes.extend(totals.weight.to_le_bytes());
         bytes
     }
 
@@ -66,8 +67,9 @@ impl Inline {
             1 => Measure::Value,
             _ => return Err(corrupt(4, "the measure", "0 or 1", measure)),
         };
-        let totals = Totals { measure, rows: word(), skipped: word(), bytes: word(), weight: word() };
-        Ok(Self { totals, memory_bytes: word() })
+        let (rows, skipped, bytes, memory_bytes) = (word(), word(), word(), word());
+        let weight = u128::from(word()) | u128::from(word()) << 64;
+        Ok(Self { totals: Totals { measure, rows, skipped, bytes, weight }, memory_bytes })
     }
 }
 
@@ -88,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn totals_come_back(rows: u64, skipped: u64, bytes: u64, weight: u64, memory_bytes: u64, value: bool) {
+        fn totals_come_back(rows: u64, skipped: u64, bytes: u64, weight: u128, memory_bytes: u64, value: bool) {
             let measure = if value { Measure::Value } else { Measure::KeyLength };
             let totals = Totals { measure, rows, skipped, bytes, weight };
             let inline = Inline { totals, memory_bytes };

@@ -15,9 +15,12 @@
 //! 3. A row's weight is in exactly one place: with its key while that is among the heavy ones, else in the pages, and in the
 //!    sketch on flash likewise.
 //! 4. Every key that weighs more than the least heavy one of its shard is among the heavy ones: the pages never estimate it
-//!    below its weight, so it was admitted at its last row.
-//! 5. Memory is allocated when the profile is made, and stays inside the plan.
-//! 6. Conservative updates on flash are the exception to 1: the estimates of keys outside the heavy ones then depend on the order
+//!    below its weight, so it was admitted at its last row. (After a merge the slots remember what keys may have weighed that
+//!    both profiles lacked.)
+//! 5. While every shard has a free slot, the slots hold every key that came, with its exact weight.
+//! 6. Totals are exact. A count that outgrows 64 bits stops, and its upper bound says that none is known.
+//! 7. Memory is allocated when the profile is made, but for the bins of values, and stays inside the plan.
+//! 8. Conservative updates on flash are the exception to 1: the estimates of keys outside the heavy ones then depend on the order
 //!    in which threads send them. Bounds hold all the same.
 //!
 //! | operation | CPU | block reads | block writes | RAM |
@@ -37,6 +40,7 @@
 mod counting;
 mod flash;
 mod format;
+mod merge;
 pub mod pipeline;
 mod plan;
 mod query;
@@ -49,7 +53,7 @@ pub use flash::FlashReport;
 pub use pipeline::Rows;
 pub use plan::{FLASH_MEMORY_BYTES_MIN, LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS};
 pub use query::EstimateError;
-pub use report::{Distinct, HeavyHitter, Measure, Report, Values};
+pub use report::{Distinct, Estimate, HeavyHitter, Measure, Report, Values};
 
 use crate::device::require_memory;
 use crate::sketch::{CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
@@ -57,11 +61,10 @@ use crate::store::Reservation;
 use crate::{Error, Result};
 use counting::{Counting, Shard, Tally};
 use flash::{Flash, Outbox};
+use std::sync::Mutex;
 
 /// The relative error of quantiles.
 const QUANTILE_ERROR: f64 = 0.01;
-/// Bins of a quantile sketch: at 1 % they span 17 decades on each side of zero before the least collapse.
-const QUANTILE_BINS: usize = 2048;
 /// Rows of the count-min sketch: an estimate is off by more than e/width of a page's weight for 1 key in 55.
 const COUNT_DEPTH: u32 = 4;
 /// Key lengths that are tallied in an array; longer ones go to the quantile sketch one by one.
@@ -129,7 +132,7 @@ struct Totals {
     rows: u64,
     skipped: u64,
     bytes: u64,
-    weight: u64,
+    weight: u128,
 }
 
 impl Totals {
@@ -171,7 +174,7 @@ impl Profile {
     }
 
     /// The sum of the weights of the rows counted so far.
-    pub fn weight(&self) -> u64 {
+    pub fn weight(&self) -> u128 {
         self.totals.weight
     }
 
@@ -212,14 +215,15 @@ impl Profile {
         if let Some(flash) = &self.flash {
             flash.check()?;
         }
-        let tallies = (0..threads.max(1)).map(|_| Tally::new(measure, empty_values(), outbox()));
+        let tallies = (0..threads.max(1)).map(|_| Tally::new(measure, outbox()));
         let mut tallies: Vec<Tally> = tallies.collect();
         let mut counts = self.counts.split_mut(SHARDS).expect("the pages were made a multiple of the shards");
         let distinct = self.distinct.split_mut(SHARDS).expect("there are more registers than shards");
         let shards = distinct.into_iter().zip(counts.as_mut_slice()).zip(&mut self.heavy);
         let shards = shards.map(|((distinct, counts), heavy)| Shard { distinct, counts, heavy }).collect();
-        let outcome =
-            pipeline::run(&Counting { parser, shards: std::marker::PhantomData }, next, shards, &mut tallies);
+        let values = Mutex::new(&mut self.values);
+        let counting = Counting { parser, values, shards: std::marker::PhantomData };
+        let outcome = pipeline::run(&counting, next, shards, &mut tallies);
         drop(counts);
         for tally in tallies {
             let outbox = tally.add_to(&mut self.totals, &mut self.values);
@@ -249,27 +253,37 @@ impl Profile {
 
     /// How many distinct keys came.
     pub fn distinct(&self) -> Distinct {
-        let rows = self.totals.rows as f64;
-        Distinct {
-            estimate: self.distinct.estimate().min(rows),
-            lower: self.distinct.lower_bound(SIGMAS).min(rows),
-            upper: self.distinct.upper_bound(SIGMAS).min(rows),
-            relative_error: self.distinct.relative_standard_error(),
+        let kept = self.heavy.iter().map(SpaceSaving::len).sum::<usize>() as f64;
+        if self.holds_every_key() {
+            return Distinct { estimate: kept, lower: kept, upper: kept, relative_error: 0.0, exact: true };
         }
+        // Keys in slots are distinct, and each has a row.
+        let between = |count: f64| count.max(kept).min((self.totals.rows as f64).max(kept));
+        Distinct {
+            estimate: between(self.distinct.estimate()),
+            lower: between(self.distinct.lower_bound(SIGMAS)),
+            upper: between(self.distinct.upper_bound(SIGMAS)),
+            relative_error: self.distinct.relative_standard_error(),
+            exact: false,
+        }
+    }
+
+    /// Whether every key that came is among the heavy ones, with its exact weight.
+    pub fn holds_every_key(&self) -> bool {
+        self.heavy.iter().all(|shard| shard.len() < shard.capacity())
     }
 
     /// Quantiles at `ranks`, from 0 to 1.
     pub fn values(&self, ranks: &[f64]) -> Values {
         let range = self.values.min().zip(self.values.max());
-        let count = self.values.count();
         // A length is whole, so up to 50 bytes rounding undoes the relative error of 1 %.
         let shown =
             |value: f64| if self.totals.measure == Measure::KeyLength { value.round() } else { value };
         Values {
             measure: self.totals.measure,
-            count,
+            count: u64::try_from(self.values.count()).unwrap_or(u64::MAX),
             range,
-            mean: (count > 0).then(|| self.values.sum() / count as f64),
+            mean: self.values.mean(),
             quantiles: ranks
                 .iter()
                 .filter_map(|&rank| Some((rank, shown(self.values.quantile(rank)?))))
@@ -280,5 +294,5 @@ impl Profile {
 }
 
 fn empty_values() -> DdSketch {
-    DdSketch::new(QUANTILE_ERROR, QUANTILE_BINS).expect("the error and the bins are in range")
+    DdSketch::new(QUANTILE_ERROR).expect("the error is in range")
 }

@@ -1,11 +1,11 @@
 //! How often keys came: the heavy keys' slots, the pages in RAM and the sketch on flash, put together.
 //!
-//! 1. Upper bounds are certain, and the least that any of the three allows; none is above the total weight.
+//! 1. Upper bounds are certain, and the least that any of the three allows; none is above the total weight. `u64::MAX` is none.
 //! 2. The lower bound of a heavy key is what its slot has held, which is certain. That of any other key fails for at most
 //!    1 in 20: it is taken from one sketch alone, the widest, for two of them would fail twice as often.
 
 use super::pipeline::shard_of;
-use super::{CONFIDENCE, HeavyHitter, LG_SHARDS, Profile, SHARDS};
+use super::{CONFIDENCE, Estimate, HeavyHitter, LG_SHARDS, Profile, SHARDS};
 use crate::sketch::space_saving::HeavyKey;
 use crate::sketch::{CountBounds, SpaceSaving};
 use crate::{KeyHash, Result};
@@ -28,7 +28,7 @@ pub struct EstimateError {
 
 impl Profile {
     /// How often each key came: never above `upper`; never below `lower` if it is among the heavy ones, else below it for at
-    /// most 1 key in 20.
+    /// most 1 key in 20, as [`Estimate::lower_confidence`] says.
     ///
     /// # Cost
     /// Without flash, one page a key. With it, as [`Frequency::bounds`](crate::frequency::Frequency::bounds): ask for many
@@ -36,18 +36,18 @@ impl Profile {
     ///
     /// # Errors
     /// Only with flash: `Corrupt`, or what the device says; `Poisoned` after the sketch there refused an update.
-    pub fn estimates(&self, hashes: &[KeyHash]) -> Result<Vec<CountBounds>> {
+    pub fn estimates(&self, hashes: &[KeyHash]) -> Result<Vec<Estimate>> {
         let flash = self.flash_bounds(hashes)?;
         let mut absent_upper = [None; SHARDS];
         let each = |(i, &hash): (usize, &KeyHash)| {
             let shard = shard_of(hash, LG_SHARDS);
-            let heavy = self.heavy[shard].present(hash).unwrap_or_else(|| {
-                // A pass over the shard: once for all absent keys.
-                let upper =
-                    *absent_upper[shard].get_or_insert_with(|| self.heavy[shard].absent_upper_bound());
-                CountBounds { lower: 0, estimate: 0, upper }
-            });
-            self.tightened(hash, heavy, flash.get(i))
+            let slot = self.heavy[shard].present(hash);
+            if let Some(slot) = slot {
+                return self.tightened(hash, Some(slot), slot.upper, flash.get(i));
+            }
+            // A pass over the shard: once for all absent keys.
+            let most = *absent_upper[shard].get_or_insert_with(|| self.heavy[shard].absent_upper_bound());
+            self.tightened(hash, None, most, flash.get(i))
         };
         Ok(hashes.iter().enumerate().map(each).collect())
     }
@@ -62,6 +62,8 @@ impl Profile {
     pub fn heavy(&self, top: usize) -> Result<Vec<HeavyHitter>> {
         let mut candidates: Vec<HeavyKey<'_>> =
             self.heavy.iter().flat_map(|shard| shard.top(shard.len())).collect();
+        // Keys that came with weights of 0 alone.
+        candidates.retain(|key| key.count.upper > 0);
         candidates.sort_unstable_by_key(|key| (Reverse(key.count.upper), key.hash));
         let mut rest = &candidates[..];
         let mut heaviest: Vec<(HeavyHitter, u64)> = Vec::new();
@@ -82,7 +84,8 @@ impl Profile {
         }
     }
 
-    /// No key heavier than this is missing from the candidates of [`Profile::heavy`].
+    /// No key heavier than this is missing from the candidates of [`Profile::heavy`]; `u64::MAX` says that no such weight is
+    /// known.
     pub fn heavy_threshold(&self) -> u64 {
         self.heavy.iter().map(SpaceSaving::absent_upper_bound).max().unwrap_or(0)
     }
@@ -115,7 +118,8 @@ impl Profile {
         let hashes: Vec<KeyHash> = candidates.iter().map(|key| key.hash).collect();
         let flash = self.flash_bounds(&hashes)?;
         let each = |(i, key): (usize, &HeavyKey<'k>)| {
-            let CountBounds { lower, estimate, upper } = self.tightened(key.hash, key.count, flash.get(i));
+            let tightened = self.tightened(key.hash, Some(key.count), key.count.upper, flash.get(i));
+            let Estimate { lower, estimate, upper, .. } = tightened;
             let (hash, truncated) = (key.hash, key.truncated);
             (HeavyHitter { hash, key: key.key.to_vec(), truncated, lower, estimate, upper }, key.count.upper)
         };
@@ -127,15 +131,27 @@ impl Profile {
         self.flash.as_ref().map_or(Ok(Vec::new()), |flash| flash.bounds(hashes, CONFIDENCE))
     }
 
-    /// The tightest of all bounds: what the key's slot says, and what the pages and the sketch on flash say of the time before
-    /// the key was admitted, together with what it has weighed since.
-    fn tightened(&self, hash: KeyHash, heavy: CountBounds, flash: Option<&CountBounds>) -> CountBounds {
+    /// The tightest of all bounds: what the key's slot says, if it has one, and what the pages and the sketch on flash say of the
+    /// time before the key was admitted, together with what it has weighed since. `most` is what the slots know of it.
+    fn tightened(
+        &self,
+        hash: KeyHash,
+        slot: Option<CountBounds>,
+        most: u64,
+        flash: Option<&CountBounds>,
+    ) -> Estimate {
         let pages = self.counts.bounds(hash, CONFIDENCE);
         let widest = flash.unwrap_or(&pages);
-        let held = heavy.lower;
-        let upper =
-            pages.upper.min(widest.upper).saturating_add(held).min(heavy.upper).min(self.totals.weight);
-        let lower = if held > 0 { held } else { widest.lower.min(upper) };
-        CountBounds { lower, estimate: upper, upper }
+        let elsewhere = pages.upper.min(widest.upper);
+        let upper = match slot {
+            // A full slot has lost some of what it held.
+            Some(slot) if slot.saturated() => u64::MAX,
+            Some(slot) => elsewhere.saturating_add(slot.lower),
+            None => elsewhere,
+        };
+        let upper = upper.min(most).min(u64::try_from(self.totals.weight).unwrap_or(u64::MAX));
+        let lower = slot.map_or(widest.lower, |slot| slot.lower).min(upper);
+        let lower_confidence = if lower == 0 || slot.is_some() { 1.0 } else { CONFIDENCE };
+        Estimate { lower, estimate: upper, upper, lower_confidence }
     }
 }

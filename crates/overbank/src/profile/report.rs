@@ -12,12 +12,13 @@ pub struct Report {
     /// Decompressed bytes of input read.
     pub bytes: u64,
     /// The sum of all weights; the number of rows where none were given.
-    pub weight: u64,
+    pub weight: u128,
     /// Distinct keys.
     pub distinct: Distinct,
     /// The heaviest keys, heaviest first.
     pub heavy: Vec<HeavyHitter>,
-    /// Every key heavier than this is among the candidates that `heavy` is taken from.
+    /// Every key heavier than this is among the candidates that `heavy` is taken from; `u64::MAX` says that no such weight is
+    /// known.
     pub heavy_threshold: u64,
     /// Quantiles of what was measured.
     pub values: Values,
@@ -50,6 +51,29 @@ pub struct Distinct {
     pub upper: f64,
     /// The relative standard error of the estimate.
     pub relative_error: f64,
+    /// Whether every key was kept, so that the estimate is the count and the bounds are no others.
+    pub exact: bool,
+}
+
+/// How often one key came.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The weight is not below this, with probability `lower_confidence`.
+    pub lower: u64,
+    /// The estimated weight; `u64::MAX` where it is that or more.
+    pub estimate: u64,
+    /// The weight is not above this, which is certain; `u64::MAX` says that no bound is known.
+    pub upper: u64,
+    /// 1 where the lower bound is certain: for a key among the heavy ones, and for a bound of 0. Else it is taken from a
+    /// count-min sketch, and fails for at most this share's rest of keys.
+    pub lower_confidence: f64,
+}
+
+impl Estimate {
+    /// Whether a counter of this key is full, so that no upper bound is known.
+    pub fn saturated(&self) -> bool {
+        self.upper == u64::MAX
+    }
 }
 
 /// One heavy key.
@@ -65,8 +89,15 @@ pub struct HeavyHitter {
     pub lower: u64,
     /// Its estimated weight.
     pub estimate: u64,
-    /// Its weight is not above this.
+    /// Its weight is not above this; `u64::MAX` says that no bound is known.
     pub upper: u64,
+}
+
+impl HeavyHitter {
+    /// Whether a counter of this key is full, so that no upper bound is known.
+    pub fn saturated(&self) -> bool {
+        self.upper == u64::MAX
+    }
 }
 
 /// What the quantiles are of.

@@ -4,7 +4,7 @@ use super::flash::Flash;
 use super::format::{self, Inline};
 use super::{Plan, Profile, SHARDS};
 use crate::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
-use crate::store::{CommitId, Files, Participant, Prepared, Record, Store, Structure};
+use crate::store::{CommitId, FileRef, Files, Participant, Prepared, Record, Store, Structure};
 use crate::{Error, Result};
 use std::sync::{Arc, Mutex};
 
@@ -49,36 +49,20 @@ impl Profile {
     /// # Errors
     /// As [`Profile::load`].
     pub fn load_for(store: &Store, threads: usize) -> Result<Self> {
-        let entry = store
-            .record(NAME)
-            .ok_or_else(|| Error::NotFound { what: "profile in this store", name: NAME.to_owned() })?;
-        if entry.structure.version != STRUCTURE.version {
-            return Err(Error::UnsupportedVersion {
-                what: "the profile".to_owned(),
-                found: entry.structure.version.into(),
-                supported: STRUCTURE.version.into(),
-            });
-        }
-        if entry.structure.id != STRUCTURE.id {
-            return Err(format::corrupt(0, "structure number", STRUCTURE.id, entry.structure.id));
-        }
-        let [distinct, counts, values, heavy] = entry.record.files[..] else {
-            return Err(format::corrupt(0, "number of files", 4, entry.record.files.len()));
-        };
-        let inline = Inline::from_bytes(&entry.record.state)?;
+        let saved = Saved::of(store)?;
+        let plan = saved.plan(store)?;
+        let Saved { inline, files: [distinct, counts, values, heavy] } = saved;
         let files = store.files();
         let heavy = files.read_blob_with(&heavy, read_parts)?;
-        let has_flash = Flash::is_in(store);
-        let plan = if has_flash { Plan::with_flash } else { Plan::for_memory }(inline.memory_bytes)?;
         let open = || Flash::open(store, plan.flash_writers(threads));
-        let flash = has_flash.then(open).transpose()?;
+        let flash = Flash::is_in(store).then(open).transpose()?;
         let profile = Self {
             plan,
             totals: inline.totals,
             distinct: HyperLogLog::from_bytes(&files.read_blob(&distinct)?)?,
             counts: files.read_blob_with(&counts, CountMin::read_from)?,
             heavy,
-            values: DdSketch::from_bytes(&files.read_blob(&values)?)?,
+            values: files.read_blob_with(&values, DdSketch::read_from)?,
             flash,
             prepared: None,
             committed: Some(inline.totals),
@@ -114,6 +98,42 @@ impl Profile {
     }
 }
 
+/// What the manifest says of a profile.
+pub(super) struct Saved {
+    pub(super) inline: Inline,
+    /// Distinct keys, counts, values, heavy keys.
+    pub(super) files: [FileRef; 4],
+}
+
+impl Saved {
+    pub(super) fn of(store: &Store) -> Result<Self> {
+        let entry = store
+            .record(NAME)
+            .ok_or_else(|| Error::NotFound { what: "profile in this store", name: NAME.to_owned() })?;
+        if entry.structure.version != STRUCTURE.version {
+            return Err(Error::UnsupportedVersion {
+                what: "the profile".to_owned(),
+                found: entry.structure.version.into(),
+                supported: STRUCTURE.version.into(),
+            });
+        }
+        if entry.structure.id != STRUCTURE.id {
+            return Err(format::corrupt(0, "structure number", STRUCTURE.id, entry.structure.id));
+        }
+        let [distinct, counts, values, heavy] = entry.record.files[..] else {
+            return Err(format::corrupt(0, "number of files", 4, entry.record.files.len()));
+        };
+        let inline = Inline::from_bytes(&entry.record.state)?;
+        Ok(Self { inline, files: [distinct, counts, values, heavy] })
+    }
+
+    /// How the profile divides its budget.
+    pub(super) fn plan(&self, store: &Store) -> Result<Plan> {
+        let plan = if Flash::is_in(store) { Plan::with_flash } else { Plan::for_memory };
+        plan(self.inline.memory_bytes)
+    }
+}
+
 impl Participant for Profile {
     fn structure(&self) -> Structure {
         STRUCTURE
@@ -131,7 +151,7 @@ impl Participant for Profile {
         let parts = vec![
             files.write_blob(&self.distinct.to_bytes())?,
             files.write_blob_with(self.counts.encoded_bytes(), |sink| self.counts.write_to(sink))?,
-            files.write_blob(&self.values.to_bytes())?,
+            files.write_blob_with(self.values.encoded_bytes(), |sink| self.values.write_to(sink))?,
             files.write_blob_with(parts_bytes(&self.heavy), |sink| write_parts(&self.heavy, sink))?,
         ];
         self.prepared = Some(self.totals);
@@ -161,6 +181,19 @@ fn read_parts(
     source: &mut dyn FnMut(&mut [u8]) -> Result<()>,
 ) -> Result<Vec<SpaceSaving>> {
     let mut shards = Vec::new();
+    each_part(total_bytes, source, &mut |part| {
+        shards.push(part);
+        Ok(())
+    })?;
+    Ok(shards)
+}
+
+/// Reads the parts of all shards one by one.
+pub(super) fn each_part(
+    total_bytes: usize,
+    source: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    each: &mut dyn FnMut(SpaceSaving) -> Result<()>,
+) -> Result<()> {
     let mut left = total_bytes;
     while left > 0 {
         let mut length = [0; size_of::<u64>()];
@@ -173,10 +206,10 @@ fn read_parts(
         let part = usize::try_from(length).ok().filter(|&part| part <= left);
         let part =
             part.ok_or_else(|| format::corrupt(at, "length of a part", format!("at most {left}"), length))?;
-        shards.push(SpaceSaving::read_from(part, source)?);
+        each(SpaceSaving::read_from(part, source)?)?;
         left -= part;
     }
-    Ok(shards)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The profile against a plain map of exact counts, for any threads, any cuts, and through a store.
 
+mod ends;
 mod flash;
 
 use super::*;
@@ -137,7 +138,7 @@ proptest! {
         }
         let report = profile.report(usize::MAX, &RANKS).unwrap();
         prop_assert_eq!(report.rows, rows.len() as u64);
-        prop_assert_eq!(report.weight, exact.values().sum::<u64>());
+        prop_assert_eq!(report.weight, u128::from(exact.values().sum::<u64>()));
         for (key, weight) in &exact {
             let bounds = profile.estimates(&[parser.hasher.hash(&name(*key))]).unwrap()[0];
             prop_assert!(bounds.lower <= *weight && *weight <= bounds.upper, "{} {:?}", weight, bounds);

@@ -25,10 +25,10 @@ pub(crate) struct Identity {
     pub(crate) name: &'static str,
 }
 
-pub(crate) const COUNT_MIN: Identity = Identity { id: 1, version: 1, name: "count-min sketch" };
+pub(crate) const COUNT_MIN: Identity = Identity { id: 1, version: 2, name: "count-min sketch" };
 pub(crate) const HYPERLOGLOG: Identity = Identity { id: 2, version: 1, name: "HyperLogLog sketch" };
-pub(crate) const SPACE_SAVING: Identity = Identity { id: 3, version: 1, name: "space-saving sketch" };
-pub(crate) const DDSKETCH: Identity = Identity { id: 4, version: 1, name: "DDSketch" };
+pub(crate) const SPACE_SAVING: Identity = Identity { id: 3, version: 2, name: "space-saving sketch" };
+pub(crate) const DDSKETCH: Identity = Identity { id: 4, version: 2, name: "DDSketch" };
 
 const MAGIC: [u8; 4] = *b"OBsk";
 const ID: usize = 4;

@@ -10,7 +10,7 @@
 //! 1. A sketch never sees a hash function: it takes a [`KeyHash`](crate::KeyHash) and remembers in a
 //!    [`HashId`] under which kind and seed it was made, so that only equals merge.
 //! 2. `to_bytes` of equal sketches is equal on every machine; `from_bytes` takes hostile bytes.
-//! 3. Counters saturate and say so. They never wrap.
+//! 3. Counters saturate at `u64::MAX` and say so: as a bound it stands for "not known". They never wrap.
 
 pub mod count_min;
 pub mod ddsketch;
@@ -33,6 +33,13 @@ pub struct CountBounds {
     pub lower: u64,
     /// The sketch's estimate.
     pub estimate: u64,
-    /// The true count is not above this.
+    /// The true count is not above this; `u64::MAX` says that no bound is known.
     pub upper: u64,
+}
+
+impl CountBounds {
+    /// Whether a counter on the way was full, so that no upper bound is known.
+    pub fn saturated(&self) -> bool {
+        self.upper == u64::MAX
+    }
 }

@@ -9,12 +9,14 @@
 //! ```
 //!
 //! 1. `count - error <= true count <= count` for every key in a slot.
-//! 2. A key in no slot has a true count of at most the least count (0 while a slot is free).
+//! 2. A key in no slot has a true count of at most the least count (0 while a slot is free), or of `missed` where that is more:
+//!    what keys may have weighed that two merged sketches both lacked.
 //! 3. The counts sum to at most the total weight n, so the least count, every `error`, and the true count of
 //!    every absent key are at most `n / capacity`: each key heavier than that is present.
 //! 4. Of equal least counts the slot with the lowest number goes; slots are first filled in order of arrival.
 //!    The state is a function of the sequence of updates.
-//! 5. The index holds each slot in use once. Memory is allocated at construction and never grows.
+//! 5. A count stops at `u64::MAX`, which as an upper bound says "not known"; the lower bound holds all the same.
+//! 6. The index holds each slot in use once. Memory is allocated at construction and never grows.
 //!
 //! | operation           | CPU                                | RAM                                        |
 //! |---------------------|------------------------------------|--------------------------------------------|
@@ -76,6 +78,8 @@ pub struct SpaceSaving {
     capacity: usize,
     key_bytes_max: usize,
     total_weight: u64,
+    /// What an absent key may have weighed where the least count is less, or a slot free: 0 unless sketches were merged.
+    missed: u64,
     hashes: Vec<KeyHash>,
     counts: Vec<u64>,
     errors: Vec<u64>,
@@ -142,6 +146,13 @@ pub struct HeavyKey<'a> {
     pub count: CountBounds,
 }
 
+/// A key that a merge may keep.
+struct Claim<'a> {
+    key: HeavyKey<'a>,
+    count: u64,
+    error: u64,
+}
+
 impl SpaceSaving {
     /// An empty sketch of `capacity` slots that keeps up to `key_bytes_max` bytes of each key.
     ///
@@ -165,6 +176,7 @@ impl SpaceSaving {
             capacity,
             key_bytes_max,
             total_weight: 0,
+            missed: 0,
             hashes: Vec::with_capacity(capacity),
             counts: Vec::with_capacity(capacity),
             errors: Vec::with_capacity(capacity),
@@ -197,10 +209,15 @@ impl SpaceSaving {
         match self.index.find(hash, &self.hashes) {
             Ok(slot) => self.counts[slot] = self.counts[slot].saturating_add(weight),
             Err(_) if weight == 0 => {}
-            Err(place) if self.counts.len() < self.capacity => self.fill(place, hash, key, weight, 0),
+            Err(place) if self.counts.len() < self.capacity => {
+                self.total_weight = self.total_weight.saturating_add(self.missed);
+                self.fill(place, hash, key, weight.saturating_add(self.missed), self.missed);
+            }
             Err(place) => {
                 let least = self.counts[self.front.settle(&self.counts)];
-                self.replace_least(place, hash, key, least.saturating_add(weight), least);
+                let before = least.max(self.missed);
+                self.total_weight = self.total_weight.saturating_add(before - least);
+                self.replace_least(place, hash, key, before.saturating_add(weight), before);
             }
         }
     }
@@ -208,7 +225,8 @@ impl SpaceSaving {
     /// As [`update`](Self::update), but an absent key must earn its slot: it is admitted only if what it may have weighed
     /// before, `estimate`, and `weight` together are more than the least count. That keeps keys that come once from
     /// displacing those that come often. The caller counts the rest: the weight of a key that stays
-    /// [`Absent`](Admission::Absent), and what a displaced key had weighed.
+    /// [`Absent`](Admission::Absent), and what a displaced key had weighed. While a slot is free every key gets one, also with
+    /// a weight of 0: what is present then are all keys that came.
     ///
     /// # Accuracy
     /// If `estimate` is never below what the caller has counted of the key, then `lower <= true count <= upper` holds for
@@ -261,12 +279,14 @@ impl SpaceSaving {
                 self.counts[slot] = self.counts[slot].saturating_add(weight);
                 return Admission::Present;
             }
-            Err(_) if weight == 0 => return Admission::Absent,
             Err(place) => place,
         };
+        let is_full = self.counts.len() == self.capacity;
+        if is_full && weight == 0 {
+            return Admission::Absent;
+        }
         let before = estimate();
         let count = before.saturating_add(weight);
-        let is_full = self.counts.len() == self.capacity;
         if is_full {
             if count <= self.floor {
                 return Admission::Absent;
@@ -314,12 +334,18 @@ impl SpaceSaving {
         self.estimate(hash).upper
     }
 
-    /// What the true count of every absent key cannot be above: the least count, 0 while a slot is free.
+    /// What the true count of every absent key cannot be above: the least count or, after a merge, more; 0 while a slot is
+    /// free. `u64::MAX` says that no bound is known.
     ///
     /// # Cost
     /// O(capacity).
     pub fn absent_upper_bound(&self) -> u64 {
-        if self.counts.len() < self.capacity { 0 } else { self.counts.iter().copied().min().unwrap_or(0) }
+        let least = if self.counts.len() < self.capacity { 0 } else { self.least() };
+        least.max(self.missed)
+    }
+
+    fn least(&self) -> u64 {
+        self.counts.iter().copied().min().unwrap_or(0)
     }
 
     /// The `k` keys of the highest counts (upper bounds), highest first; equal ones in hash order.
@@ -380,44 +406,107 @@ impl SpaceSaving {
     /// # Errors
     /// [`Error::Incompatible`] where hash, seed or shape differ; then nothing changed.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
-        self.hash_id.require(other.hash_id)?;
-        require_equal("the capacity", self.capacity, other.capacity)?;
-        require_equal("the number of bytes kept of a key", self.key_bytes_max, other.key_bytes_max)?;
-
+        self.require_equal_shape(other)?;
         let (floor_here, floor_there) = (self.absent_upper_bound(), other.absent_upper_bound());
-        let mut union: Vec<(HeavyKey<'_>, u64, u64)> = Vec::with_capacity(self.len() + other.len());
+        let mut union: Vec<Claim<'_>> = Vec::with_capacity(self.len() + other.len());
         for slot in 0..self.len() {
             let key = self.heavy_key(slot);
             let there = other.index.find(key.hash, &other.hashes);
             let (count, error) = there
                 .map_or_else(|_| (floor_there, floor_there), |slot| (other.counts[slot], other.errors[slot]));
             let count = self.counts[slot].saturating_add(count);
-            union.push((key, count, self.errors[slot].saturating_add(error)));
+            union.push(Claim { key, count, error: self.errors[slot].saturating_add(error) });
         }
         for slot in 0..other.len() {
             let key = other.heavy_key(slot);
             if self.index.find(key.hash, &self.hashes).is_err() {
                 let count = other.counts[slot].saturating_add(floor_here);
-                union.push((key, count, other.errors[slot].saturating_add(floor_here)));
+                union.push(Claim { key, count, error: other.errors[slot].saturating_add(floor_here) });
             }
         }
-        union.sort_unstable_by_key(|(key, count, _)| (std::cmp::Reverse(*count), key.hash));
-
-        let mut merged = Self::new(self.capacity, self.key_bytes_max, self.hash_id)?;
-        merged.total_weight = self.total_weight.saturating_add(other.total_weight);
-        for (key, count, error) in union.into_iter().take(self.capacity) {
-            if let Err(place) = merged.index.find(key.hash, &merged.hashes) {
-                merged.fill(place, key.hash, key.key, count, error);
-                let slot = merged.len() - 1;
-                merged.key_lengths[slot] |= if key.truncated { TRUNCATED } else { 0 };
-            }
-        }
-        *self = merged;
+        union.sort_unstable_by_key(|claim| (std::cmp::Reverse(claim.count), claim.key.hash));
+        union.truncate(self.capacity);
+        let total_weight = self.total_weight.saturating_add(other.total_weight);
+        *self = self.with_claims(&union, total_weight, floor_here.saturating_add(floor_there))?;
         Ok(())
     }
 
+    /// As [`merge`](Self::merge), for sketches whose keys were [`admitted`](Self::admit): `outside` is what the caller has
+    /// counted of a key in both streams, at most; what a key had weighed that loses its slot is given to `displaced`, where
+    /// `u64::MAX` says that it is not known.
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge).
+    pub(crate) fn merge_admitted(
+        &mut self,
+        other: &Self,
+        outside: impl Fn(KeyHash) -> u64,
+        mut displaced: impl FnMut(KeyHash, u64),
+    ) -> Result<()> {
+        self.require_equal_shape(other)?;
+        let (floor_here, floor_there) = (self.absent_upper_bound(), other.absent_upper_bound());
+        let parts_of = |sketch: &Self, hash: KeyHash| {
+            let slot = sketch.index.find(hash, &sketch.hashes).ok()?;
+            Some((sketch.counts[slot], sketch.errors[slot]))
+        };
+        let claim = |key: HeavyKey<'_>| {
+            let (here, there) = (parts_of(self, key.hash), parts_of(other, key.hash));
+            let both = [(here, floor_here), (there, floor_there)];
+            let parts = both.map(|(slot, floor)| slot.unwrap_or((floor, floor)));
+            let held = parts.iter().fold(0u64, |held, (count, error)| held.saturating_add(count - error));
+            let error = parts.iter().fold(0u64, |sum, (_, error)| sum.saturating_add(*error));
+            // A full slot has lost some of what it held.
+            let is_full = [here, there].into_iter().flatten().any(|(count, _)| count == u64::MAX);
+            let count = if is_full { u64::MAX } else { held.saturating_add(error.min(outside(key.hash))) };
+            (held, count)
+        };
+        let ours = (0..self.len()).map(|slot| self.heavy_key(slot));
+        let theirs = (0..other.len()).map(|slot| other.heavy_key(slot));
+        let theirs = theirs.filter(|key| self.index.find(key.hash, &self.hashes).is_err());
+        let mut union: Vec<Claim<'_>> = ours
+            .chain(theirs)
+            .map(|key| {
+                let (held, count) = claim(key);
+                Claim { key, count, error: count - held }
+            })
+            .collect();
+        union.sort_unstable_by_key(|claim| (std::cmp::Reverse(claim.count), claim.key.hash));
+        let (kept, rest) = union.split_at(union.len().min(self.capacity));
+        for claim in rest {
+            let held = if claim.count == u64::MAX { u64::MAX } else { claim.count - claim.error };
+            displaced(claim.key.hash, held);
+        }
+        let sum = kept.iter().fold(0u64, |sum, claim| sum.saturating_add(claim.count));
+        let total_weight = self.total_weight.saturating_add(other.total_weight).max(sum);
+        *self = self.with_claims(kept, total_weight, floor_here.saturating_add(floor_there))?;
+        Ok(())
+    }
+
+    fn require_equal_shape(&self, other: &Self) -> Result<()> {
+        self.hash_id.require(other.hash_id)?;
+        require_equal("the capacity", self.capacity, other.capacity)?;
+        require_equal("the number of bytes kept of a key", self.key_bytes_max, other.key_bytes_max)
+    }
+
+    /// A sketch of this shape with these keys; one that is absent has weighed at most the least count or `missed`.
+    fn with_claims(&self, claims: &[Claim<'_>], total_weight: u64, missed: u64) -> Result<Self> {
+        let mut sketch = Self::new(self.capacity, self.key_bytes_max, self.hash_id)?;
+        sketch.total_weight = total_weight;
+        for Claim { key, count, error } in claims {
+            if let Err(place) = sketch.index.find(key.hash, &sketch.hashes) {
+                sketch.fill(place, key.hash, key.key, *count, *error);
+                let slot = sketch.len() - 1;
+                sketch.key_lengths[slot] |= if key.truncated { TRUNCATED } else { 0 };
+            }
+        }
+        if sketch.len() < sketch.capacity || missed > sketch.least() {
+            sketch.missed = missed;
+        }
+        Ok(sketch)
+    }
+
     /// The sketch as bytes: header, capacity u32, key_bytes_max u32, slots in use u32, zero u32, total weight
-    /// u64; then `capacity` slots: hash u128, count u64, error u64, key length u16 (bit 15: truncated), key bytes
+    /// u64, missed u64; then `capacity` slots: hash u128, count u64, error u64, key length u16 (bit 15: truncated), key bytes
     /// padded with zeros. Slots are in their own order, so that a sketch read back goes on as this one would.
     pub fn to_bytes(&self) -> Vec<u8> {
         stream::collect(self.encoded_bytes(), |sink| self.write_to(sink))
@@ -439,6 +528,7 @@ impl SpaceSaving {
                     encoder.u32(value as u32);
                 }
                 encoder.u64(self.total_weight);
+                encoder.u64(self.missed);
             }
             Some(slot) if slot < self.len() => {
                 encoder.u128(self.hashes[slot].0);
@@ -476,7 +566,7 @@ impl SpaceSaving {
         let (capacity, key_bytes_max) = (shape.u32()? as usize, shape.u32()? as usize);
         let used = shape.u32()? as usize;
         shape.zeros(4)?;
-        let total_weight = shape.u64()?;
+        let (total_weight, missed) = (shape.u64()?, shape.u64()?);
         let valid =
             capacity > 0 && capacity <= CAPACITY_MAX && key_bytes_max <= KEY_BYTES_MAX && used <= capacity;
         let slot_bytes = SLOT_BYTES + key_bytes_max;
@@ -485,7 +575,7 @@ impl SpaceSaving {
             return Err(shape.impossible("the shape", format!("one of {slots_bytes} bytes of slots"), found));
         }
         let mut sketch = Self::new(capacity, key_bytes_max, hash_id)?;
-        sketch.total_weight = total_weight;
+        (sketch.total_weight, sketch.missed) = (total_weight, missed);
         let mut sum = 0u128;
         for _ in 0..used {
             sum += u128::from(sketch.read_slot(reader.piece(slot_bytes)?)?);
@@ -510,8 +600,8 @@ impl SpaceSaving {
         }
         let key = bytes.raw(key_len)?;
         bytes.zeros(bytes.left())?;
-        if count == 0 || error > count {
-            return Err(bytes.impossible("a slot's error", format!("below its count {count}"), error));
+        if error > count {
+            return Err(bytes.impossible("a slot's error", format!("at most its count {count}"), error));
         }
         let Err(place) = self.index.find(hash, &self.hashes) else {
             let found = format!("{hash:?}");
@@ -609,10 +699,10 @@ fn copy_ends<const N: usize>(into: &mut [u8], key: &[u8]) -> bool {
 }
 
 /// Where the slots begin in the payload.
-const SLOTS_AT: usize = 4 * size_of::<u32>() + size_of::<u64>();
+const SLOTS_AT: usize = 4 * size_of::<u32>() + 2 * size_of::<u64>();
 /// A slot without its key.
 const SLOT_BYTES: usize = size_of::<u128>() + 2 * size_of::<u64>() + size_of::<u16>();
-const _: () = assert!(SLOTS_AT == 24 && SLOT_BYTES == 34);
+const _: () = assert!(SLOTS_AT == 32 && SLOT_BYTES == 34);
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,6 @@ use super::*;
 use crate::Error;
 use crate::device::sim::SimDevice;
 use crate::frequency::FrequencyOptions;
-use crate::sketch::CountBounds;
 use crate::store::Store;
 use std::sync::Mutex;
 
@@ -34,7 +33,7 @@ fn exact(rows: &[(u16, u64)]) -> HashMap<u16, u64> {
 }
 
 /// Everything that the profile can be asked.
-fn answers(profile: &Profile, parser: &Slices) -> (Report, Vec<CountBounds>) {
+fn answers(profile: &Profile, parser: &Slices) -> (Report, Vec<Estimate>) {
     let asked: Vec<_> = (0..=u16::MAX).step_by(97).map(|key| parser.hasher.hash(&name(key))).collect();
     let report = Report { skipped: 0, ..profile.report(1000, &RANKS).unwrap() };
     (report, profile.estimates(&asked).unwrap())

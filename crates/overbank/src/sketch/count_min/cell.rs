@@ -17,6 +17,13 @@ pub trait Cell: Copy + Ord + Send + Sync + sealed::Sealed + 'static {
     fn put(self, bytes: &mut Vec<u8>);
     /// From `BYTES` little-endian bytes; 0 from any other number.
     fn get(bytes: &[u8]) -> Self;
+
+    /// Whether two neighbours together count further than one.
+    const PAIRS: bool;
+    /// The count that two neighbours hold together, the lower half first.
+    fn join(pair: [Self; 2]) -> u64;
+    /// The two neighbours that hold a count together.
+    fn split(count: u64) -> [Self; 2];
 }
 
 mod sealed {
@@ -48,6 +55,16 @@ macro_rules! cell {
 
             fn get(bytes: &[u8]) -> Self {
                 bytes.try_into().map_or(0, <$int>::from_le_bytes)
+            }
+
+            const PAIRS: bool = <$int>::BITS < u64::BITS;
+
+            fn join(pair: [Self; 2]) -> u64 {
+                (u128::from(pair[1]) << <$int>::BITS | u128::from(pair[0])) as u64
+            }
+
+            fn split(count: u64) -> [Self; 2] {
+                [count as $int, (u128::from(count) >> <$int>::BITS) as $int]
             }
         }
     };

@@ -1,125 +1,125 @@
-//! The bins of one sign: counts by rank, the lowest of them collapsed.
+//! The bins of one sign: a count for each rank, in blocks of 64 that are there only where values are.
 //!
 //! ```text
-//!   rank   … ▒▒▒▒▒▒ │ lowest │        │   …    │ highest │        lowest > highest - bins_max
-//!            collapsed ─▲     counts, dense
+//!   rank     0 … 63     64 … 127    128 … 191     …      a block: nothing │ 64 counts of 32 bits │ 64 of 128 bits
+//!   blocks │ counts  │ nothing   │ wide counts │  …      first = the number of the first block
 //! ```
 //!
-//! 1. A count of rank `r` lies at `max(r, highest - bins_max + 1)`, where `highest` is that of all ranks so
-//!    far. `max(max(r, a), b) = max(r, b)` for `a <= b`, so order and merges do not matter.
-//! 2. `counts` spans from the lowest to the highest rank in use: the first and the last are not zero.
+//! 1. A count is exact: a block whose counts outgrow 32 bits becomes wide, and 2^128 is more than any stream has.
+//! 2. What is counted depends on the multiset of (rank, count) alone. That a block is wide does not show.
 //!
-//! 3. `collapsed` iff a rank below `highest - bins_max + 1` was counted; it then lies in the first bin.
-//!
-//! Cost: O(1) an update, O(bins_max) when the span moves; at most `8 * bins_max` bytes, doubled while it grows.
+//! Cost: O(1) an update, O(blocks spanned) where it is lower or higher than all before; 256 bytes a block, 16 bytes for one
+//! that is spanned.
 
 use std::collections::VecDeque;
 
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+const LG_BLOCK: u32 = 6;
+const BLOCK: usize = 1 << LG_BLOCK;
+
+#[derive(Clone, Debug, Default)]
 pub(super) struct Bins {
-    lowest: i32,
-    counts: VecDeque<u64>,
-    /// Whether the lowest bin holds a count of a lower rank.
-    collapsed: bool,
+    first: i32,
+    blocks: VecDeque<Block>,
+}
+
+#[derive(Clone, Debug)]
+enum Block {
+    Nothing,
+    Narrow(Box<[u32; BLOCK]>),
+    Wide(Box<[u128; BLOCK]>),
 }
 
 impl Bins {
     #[inline]
-    pub(super) fn add(&mut self, rank: i32, count: u64, bins_max: usize) {
-        let offset = i64::from(rank) - i64::from(self.lowest);
-        match usize::try_from(offset).ok().and_then(|at| self.counts.get_mut(at)) {
-            Some(bin) => *bin = bin.saturating_add(count),
-            None => self.add_outside(rank, count, bins_max),
+    pub(super) fn add(&mut self, rank: i32, count: u128) {
+        let offset = (rank >> LG_BLOCK).wrapping_sub(self.first);
+        let at = rank as usize % BLOCK;
+        if let Some(Block::Narrow(counts)) = usize::try_from(offset).ok().and_then(|i| self.blocks.get_mut(i))
+            && let Some(sum) = u32::try_from(count).ok().and_then(|count| counts[at].checked_add(count))
+        {
+            counts[at] = sum;
+            return;
         }
+        self.add_anew(rank, count);
     }
 
-    pub(super) fn merge(&mut self, other: &Self, bins_max: usize) {
-        // From the top: the span is then made once.
-        for (rank, count) in other.iter().rev() {
-            self.add(rank, count, bins_max);
-        }
-        self.collapsed |= other.collapsed;
-    }
-
-    /// Where a rank is counted.
-    pub(super) fn place_of(&self, rank: i32) -> i32 {
-        if self.collapsed { rank.max(self.lowest) } else { rank }
-    }
-
-    /// Whether lower ranks are counted at `rank`.
-    pub(super) fn is_collapsed(&self, rank: i32) -> bool {
-        self.collapsed && rank == self.lowest
-    }
-
-    pub(super) fn has_collapsed(&self) -> bool {
-        self.collapsed
+    pub(super) fn merge(&mut self, other: &Self) {
+        other.iter().for_each(|(rank, count)| self.add(rank, count));
     }
 
     /// (rank, count) of each bin in use, lowest rank first.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
-        let bins = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
-        bins.map(|(at, &count)| (self.lowest + at as i32, count))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (i32, u128)> + '_ {
+        self.blocks.iter().zip(self.first..).flat_map(|(block, number)| {
+            // A block that is not there is passed by in one step.
+            let counts = if matches!(block, Block::Nothing) { 0..0 } else { 0..BLOCK };
+            let first_rank = number << LG_BLOCK;
+            let bin = move |at: usize| (first_rank + at as i32, block.get(at));
+            counts.map(bin).filter(|&(_, count)| count > 0)
+        })
     }
 
-    /// The lowest rank and the counts from there on.
-    pub(super) fn span(&self) -> (i32, &VecDeque<u64>) {
-        (self.lowest, &self.counts)
-    }
-
-    pub(super) fn from_span(lowest: i32, counts: VecDeque<u64>, collapsed: bool) -> Self {
-        Self { lowest, counts, collapsed }
-    }
-
+    /// What the bins hold now.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.counts.capacity() * size_of::<u64>()
+        let blocks = self.blocks.iter().map(Block::memory_bytes).sum::<usize>();
+        self.blocks.capacity() * size_of::<Block>() + blocks
     }
 
+    /// What bins of the ranks `lowest..=highest` take at most, but for counts of 32 bits and more.
+    pub(super) fn memory_bytes_max(lowest: i32, highest: i32) -> usize {
+        let blocks = ((highest >> LG_BLOCK) - (lowest >> LG_BLOCK) + 1) as usize;
+        blocks.next_power_of_two() * size_of::<Block>() + blocks * size_of::<[u32; BLOCK]>()
+    }
+
+    /// Adds where there is no block yet, or none that holds the sum.
     #[cold]
-    fn add_outside(&mut self, rank: i32, count: u64, bins_max: usize) {
+    fn add_anew(&mut self, rank: i32, count: u128) {
         if count == 0 {
             return;
         }
-        if self.counts.is_empty() {
-            self.lowest = rank;
-            self.counts.push_back(count);
-            return;
+        let number = rank >> LG_BLOCK;
+        if self.blocks.is_empty() {
+            self.first = number;
         }
-        let highest = i64::from(self.lowest) + self.counts.len() as i64 - 1;
-        let window = highest.max(rank.into()) - bins_max as i64 + 1;
-        self.collapse_below(window);
-        self.collapsed |= i64::from(rank) < window;
-        let rank = i64::from(rank).max(window);
-        while i64::from(self.lowest) > rank {
-            self.counts.push_front(0);
-            self.lowest -= 1;
+        while self.first > number {
+            self.blocks.push_front(Block::Nothing);
+            self.first -= 1;
         }
-        let at = (rank - i64::from(self.lowest)) as usize;
-        if at >= self.counts.len() {
-            self.counts.resize(at + 1, 0);
+        let i = (number - self.first) as usize;
+        if i >= self.blocks.len() {
+            self.blocks.resize(i + 1, Block::Nothing);
         }
-        self.counts[at] = self.counts[at].saturating_add(count);
+        self.blocks[i].add(rank as usize % BLOCK, count);
+    }
+}
+
+impl Block {
+    fn get(&self, at: usize) -> u128 {
+        match self {
+            Block::Nothing => 0,
+            Block::Narrow(counts) => counts[at].into(),
+            Block::Wide(counts) => counts[at],
+        }
     }
 
-    /// Moves all below `window` into it.
-    fn collapse_below(&mut self, window: i64) {
-        let mut collapsed = 0u64;
-        while i64::from(self.lowest) < window {
-            match self.counts.pop_front() {
-                Some(count) => {
-                    collapsed = collapsed.saturating_add(count);
-                    self.lowest += 1;
-                }
-                None => self.lowest = window as i32,
-            }
+    fn add(&mut self, at: usize, count: u128) {
+        let sum = self.get(at).saturating_add(count);
+        if !matches!(self, Block::Wide(_)) && sum > u32::MAX.into() {
+            *self = Block::Wide(Box::new(std::array::from_fn(|at| self.get(at))));
+        } else if matches!(self, Block::Nothing) {
+            *self = Block::Narrow(Box::new([0; BLOCK]));
         }
-        if collapsed == 0 {
-            return;
+        match self {
+            Block::Nothing => {}
+            Block::Narrow(counts) => counts[at] = sum as u32,
+            Block::Wide(counts) => counts[at] = sum,
         }
-        if self.counts.is_empty() {
-            self.lowest = window as i32;
-            self.counts.push_back(0);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Block::Nothing => 0,
+            Block::Narrow(counts) => size_of_val(&**counts),
+            Block::Wide(counts) => size_of_val(&**counts),
         }
-        self.collapsed = true;
-        self.counts[0] = self.counts[0].saturating_add(collapsed);
     }
 }

@@ -11,7 +11,7 @@
 //! Cost: five additions a value; 560 bytes. Source: Kulisch's long accumulator, as in Neal, "Fast exact
 //! summation using small and large superaccumulators" (2015).
 
-/// 2^-1074 up to 2^1024 in 66 digits; the rest hold carries of counts up to 2^64.
+/// 2^-1074 up to 2^1024 in 66 digits; the rest hold carries of counts up to 2^128.
 const DIGITS: usize = 70;
 /// An addition changes a digit by less than 2^33, so 2^29 of them by less than 2^62.
 const CARRY_EVERY: u32 = 1 << 29;
@@ -66,8 +66,26 @@ impl ExactSum {
         self.carry();
     }
 
-    /// The sum, rounded to the nearest double.
+    /// The sum, rounded to the nearest double; infinite beyond what doubles hold.
     pub(super) fn value(&self) -> f64 {
+        let (negative, digits) = self.magnitude();
+        signed(negative, round(&digits, 0, false))
+    }
+
+    /// The sum divided by a count above 0, rounded to the nearest double.
+    pub(super) fn mean(&self, count: u128) -> f64 {
+        let (negative, digits) = self.magnitude();
+        // Two digits below the sum's last, so that what lies below those only breaks ties.
+        let mut quotient = [0i64; DIGITS + 2];
+        let mut rest = Remainder { value: 0, count };
+        for (place, digit) in quotient.iter_mut().rev().zip(digits.into_iter().rev().chain([0, 0])) {
+            *place = rest.take(digit as u32).into();
+        }
+        signed(negative, round(&quotient, 2, rest.value != 0))
+    }
+
+    /// The sign of the sum, and the digits of its magnitude.
+    fn magnitude(&self) -> (bool, [i64; DIGITS]) {
         let mut sum = self.clone();
         sum.carry();
         let negative = sum.digits[DIGITS - 1] < 0;
@@ -75,16 +93,7 @@ impl ExactSum {
             sum.digits.iter_mut().for_each(|digit| *digit = -*digit);
             sum.carry();
         }
-        let Some(top) = sum.digits.iter().rposition(|&digit| digit != 0) else { return 0.0 };
-        // The top three digits hold at least 65 significant bits; what lies below only breaks ties.
-        let digit = |i: usize| top.checked_sub(i).map_or(0, |at| sum.digits[at] as u128);
-        let mut head = digit(0) << 64 | digit(1) << 32 | digit(2);
-        if sum.digits[..top.saturating_sub(2)].iter().any(|&digit| digit != 0) {
-            head |= 1;
-        }
-        let exponent = DIGIT_BITS as i32 * (top as i32 - 2) - 1074;
-        let magnitude = scale(head, exponent);
-        if negative { -magnitude } else { magnitude }
+        (negative, sum.digits)
     }
 
     /// The canonical digits.
@@ -97,7 +106,7 @@ impl ExactSum {
     /// From canonical digits, or `None` if these are not.
     pub(super) fn from_digits(digits: [i64; DIGITS]) -> Option<Self> {
         let canonical = digits[..DIGITS - 1].iter().all(|digit| (0..=DIGIT_MASK).contains(digit));
-        let last_fits = digits[DIGITS - 1].unsigned_abs() <= 1 << 40;
+        let last_fits = digits[DIGITS - 1].unsigned_abs() < 1 << 31;
         (canonical && last_fits).then_some(Self { digits, additions: 0 })
     }
 
@@ -120,6 +129,47 @@ impl ExactSum {
         *last += carry;
         self.additions = 0;
     }
+}
+
+/// What is left of a long division, digit by digit from the top.
+struct Remainder {
+    value: u128,
+    count: u128,
+}
+
+impl Remainder {
+    /// The next digit of the quotient. Bit by bit, for the remainder and a digit may take more than 128 bits.
+    fn take(&mut self, digit: u32) -> u32 {
+        if let Some(value) = self.value.checked_mul(1 << DIGIT_BITS) {
+            let value = value | u128::from(digit);
+            self.value = value % self.count;
+            return (value / self.count) as u32;
+        }
+        (0..DIGIT_BITS).rev().fold(0, |quotient, bit| {
+            let overflows = self.value >> 127 == 1;
+            let value = self.value << 1 | u128::from(digit >> bit & 1);
+            let fits = overflows || value >= self.count;
+            self.value = if fits { value.wrapping_sub(self.count) } else { value };
+            quotient << 1 | u32::from(fits)
+        })
+    }
+}
+
+fn signed(negative: bool, magnitude: f64) -> f64 {
+    if negative { -magnitude } else { magnitude }
+}
+
+/// The digits' number, of which the first `below` digits are below the last place of a sum, rounded to the nearest double.
+/// `has_rest`: something that is less than the last digit is left out.
+fn round(digits: &[i64], below: i32, has_rest: bool) -> f64 {
+    let Some(top) = digits.iter().rposition(|&digit| digit != 0) else { return 0.0 };
+    // The top three digits hold at least 65 significant bits; what lies below only breaks ties.
+    let digit = |i: usize| top.checked_sub(i).map_or(0, |at| digits[at] as u128);
+    let mut head = digit(0) << 64 | digit(1) << 32 | digit(2);
+    if has_rest || digits[..top.saturating_sub(2)].iter().any(|&digit| digit != 0) {
+        head |= 1;
+    }
+    scale(head, DIGIT_BITS as i32 * (top as i32 - 2 - below) - 1074)
 }
 
 /// `head * 2^exponent`, rounded once to the nearest double, ties to even.

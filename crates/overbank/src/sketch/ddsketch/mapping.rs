@@ -8,7 +8,9 @@
 //! 1. `l` is continuous, increases, and `dl / d ln(x) >= C = 10/7` everywhere, so a bin of width
 //!    `1 / bins_per_octave = ln(gamma) * 10/7` in `l` spans at most a factor of `gamma`.
 //! 2. For `gamma = (1 + alpha) / (1 - alpha)` a bin's harmonic middle is within `alpha` of all that it holds.
-//! 3. Additions, multiplications and divisions of IEEE 754 only, no library logarithm: the same bins on every
+//! 3. Below the least normal value doubles are whole multiples of 2^-1074, and a bin's middle must be one too. There, each
+//!    octave has `2^lg_parts` bins of equal width, or one for each multiple: the middle is within `alpha` again.
+//! 4. Additions, multiplications and divisions of IEEE 754 only, no library logarithm: the same bins on every
 //!    machine, so bytes made apart are equal and merge.
 //!
 //! Cost: a few nanoseconds, 1 % more bins than the logarithm has.
@@ -25,56 +27,98 @@ const MANTISSA_BITS: u32 = 52;
 const MANTISSA: u64 = (1 << MANTISSA_BITS) - 1;
 const EXPONENT_BIAS: i64 = 1023;
 
-/// Values of less magnitude count as zero: below it, f64 has fewer digits.
-pub(super) const VALUE_MIN: f64 = f64::MIN_POSITIVE;
+/// The least value with all its digits; below it are the subnormals.
+const NORMAL_MIN: f64 = f64::MIN_POSITIVE;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Mapping {
     bins_per_octave: f64,
+    /// The bin of the least normal value.
+    normal_first: i32,
+    lg_parts: u32,
 }
 
 impl Mapping {
     /// For `alpha` in `1e-4..=0.5`.
     pub(super) fn new(alpha: f64) -> Self {
-        Self { bins_per_octave: 1.0 / (ln_gamma(alpha * (1.0 - SLACK)) * C) }
+        let bins_per_octave = 1.0 / (ln_gamma(alpha * (1.0 - SLACK)) * C);
+        let normal_first = floor((1 - EXPONENT_BIAS) as f64 * bins_per_octave);
+        // Half a bin is at most alpha of its least value.
+        let lg_parts =
+            (0..MANTISSA_BITS).find(|&lg| 0.5 / f64::from(1u32 << lg) <= alpha).unwrap_or(MANTISSA_BITS);
+        Self { bins_per_octave, normal_first, lg_parts }
     }
 
-    /// The bin of a finite `value >= VALUE_MIN`.
+    /// The bin of a finite `value > 0`.
     #[inline]
     pub(super) fn bin(&self, value: f64) -> i32 {
         let bits = value.to_bits();
+        if value < NORMAL_MIN {
+            return self.normal_first - self.subnormals() + self.part_of(bits);
+        }
         let exponent = (bits >> MANTISSA_BITS) as i64 - EXPONENT_BIAS;
         let s = f64::from_bits((bits & MANTISSA) | (EXPONENT_BIAS as u64) << MANTISSA_BITS) - 1.0;
         let l = exponent as f64 + cubic(s);
         floor(l * self.bins_per_octave)
     }
 
-    /// The least value of a bin, but for rounding; clamped to what f64 holds.
-    pub(super) fn low_edge(&self, bin: i32) -> f64 {
+    /// The bins of the least and of the greatest value.
+    pub(super) fn range(&self) -> (i32, i32) {
+        (self.bin(f64::from_bits(1)), self.bin(f64::MAX))
+    }
+
+    /// What the values of a bin are not below and not above, rounding included.
+    pub(super) fn edges(&self, bin: i32, alpha: f64) -> (f64, f64) {
+        if let Some((low, high)) = self.multiples(bin) {
+            return (f64::from_bits(low), f64::from_bits(high));
+        }
+        let widen = alpha * SLACK;
+        let high = self.low_edge(bin.saturating_add(1)) * (1.0 + widen);
+        ((self.low_edge(bin) * (1.0 - widen)).max(NORMAL_MIN), high.min(f64::MAX))
+    }
+
+    /// The value that is within `alpha` of each value of the bin.
+    pub(super) fn middle(&self, bin: i32) -> f64 {
+        if let Some((low, high)) = self.multiples(bin) {
+            return f64::from_bits(low + (high - low) / 2);
+        }
+        let (low, high) = (self.low_edge(bin), self.low_edge(bin.saturating_add(1)));
+        let ratio = high / low;
+        low * (2.0 * ratio / (1.0 + ratio))
+    }
+
+    /// The least value of a bin of normal values, but for rounding; clamped to what f64 holds.
+    fn low_edge(&self, bin: i32) -> f64 {
         let l = f64::from(bin) / self.bins_per_octave;
         let exponent = floor(l);
         if i64::from(exponent) > EXPONENT_BIAS {
             return f64::MAX;
         }
         if i64::from(exponent) < 1 - EXPONENT_BIAS {
-            return VALUE_MIN;
+            return NORMAL_MIN;
         }
         let power = f64::from_bits(((i64::from(exponent) + EXPONENT_BIAS) as u64) << MANTISSA_BITS);
         (power * (1.0 + inverse_cubic(l - f64::from(exponent)))).min(f64::MAX)
     }
 
-    /// What the values of a bin are not below and not above, rounding included.
-    pub(super) fn edges(&self, bin: i32, alpha: f64) -> (f64, f64) {
-        let widen = alpha * SLACK;
-        let high = self.low_edge(bin.saturating_add(1)) * (1.0 + widen);
-        (self.low_edge(bin) * (1.0 - widen), high.min(f64::MAX))
+    /// How many bins the subnormals have, and one for no value, which is not used.
+    fn subnormals(&self) -> i32 {
+        self.part_of(MANTISSA) + 1
     }
 
-    /// The value that is within `alpha` of each value of the bin.
-    pub(super) fn middle(&self, bin: i32) -> f64 {
-        let (low, high) = (self.low_edge(bin), self.low_edge(bin.saturating_add(1)));
-        let ratio = high / low;
-        low * (2.0 * ratio / (1.0 + ratio))
+    /// The number of the bin of a multiple of 2^-1074: itself, up to two octaves of parts.
+    fn part_of(&self, multiple: u64) -> i32 {
+        let octave = (u64::BITS - 1 - multiple.leading_zeros()).saturating_sub(self.lg_parts);
+        ((u64::from(octave) << self.lg_parts) + (multiple >> octave)) as i32
+    }
+
+    /// The least and the greatest multiple of 2^-1074 of a bin of subnormals; `None` for any other bin.
+    fn multiples(&self, bin: i32) -> Option<(u64, u64)> {
+        let part = (bin < self.normal_first).then(|| bin - (self.normal_first - self.subnormals()))?;
+        let part = u64::try_from(part).unwrap_or(0).max(1);
+        let octave = (part >> self.lg_parts).saturating_sub(1);
+        let low = (part - (octave << self.lg_parts)) << octave;
+        Some((low, low + (1 << octave) - 1))
     }
 }
 

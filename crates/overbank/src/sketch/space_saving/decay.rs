@@ -32,6 +32,9 @@ impl SpaceSaving {
         self.hashes.truncate(kept);
         self.key_lengths.truncate(kept);
         self.total_weight /= 2;
+        if self.missed < u64::MAX {
+            self.missed /= 2;
+        }
         // Slots are other keys' now, and free ones may be filled with counts below any that there was.
         (self.admissions, self.floor) = (self.admissions + 1, 0);
         self.index = Index::new(self.capacity);
