@@ -22,7 +22,7 @@ pub(super) struct Output {
 
 /// What is written.
 enum Form {
-    Text(BufWriter<Sink>),
+    Text(Box<BufWriter<Sink>>),
     Parquet(Box<ParquetRows<BufWriter<Sink>>>),
 }
 
@@ -46,7 +46,7 @@ impl Output {
         }
         let text = BufWriter::with_capacity(BUFFER_BYTES, sink);
         let out = match wanted {
-            None => Form::Text(text),
+            None => Form::Text(Box::new(text)),
             Some(wanted) => Form::Parquet(Box::new(ParquetRows::new(text, wanted)?)),
         };
         Ok(Self { out, is_open: resumed.is_some_and(|mark| mark.is_open), line_end })
