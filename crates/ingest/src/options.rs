@@ -174,8 +174,8 @@ impl Options {
                 why: format!("a key has at most {KEY_FIELDS_MAX} fields"),
             });
         }
-        if self.missing == Missing::Keep && !self.keep_rows {
-            let why = "rows without a key can only be yielded where rows are kept".to_owned();
+        if self.missing == Missing::Keep && !self.keep_rows && !self.number_rows {
+            let why = "rows without a key can only be yielded where rows are kept or numbered".to_owned();
             return Err(Error::InvalidOption { name: "missing", value: "keep".to_owned(), why });
         }
         let has_quotes = matches!(self.format, Format::Csv { .. } | Format::JsonLines | Format::Parquet);

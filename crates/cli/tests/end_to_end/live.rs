@@ -248,7 +248,11 @@ fn a_blocked_output_and_signals_neither_lose_nor_repeat_a_byte() {
         assert!(stops >= 3, "{stops} stops of {} bytes", expected.len());
         assert!(got == expected, "{mode}: {} bytes of {}", got.len(), expected.len());
         let info = overbank("info --json").with(&store).run().json();
-        assert_eq!(info["summaries"].as_array().unwrap().len(), 1, "nothing is owed any more");
+        let is_owed = |summary: &serde_json::Value| summary["kind"] == "rows to print";
+        assert!(
+            !info["summaries"].as_array().unwrap().iter().any(is_owed),
+            "nothing is owed any more: {info}"
+        );
         assert!(overbank("verify --json").with(&store).run().json()["whole"].as_bool().unwrap());
     }
 }

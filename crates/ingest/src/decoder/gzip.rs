@@ -3,6 +3,9 @@
 use flate2::bufread::GzDecoder;
 use std::io::{self, BufRead, Read};
 
+/// What a member begins with.
+const FIRST_BYTE: u8 = 0x1f;
+
 /// The decompressed bytes of gzip members.
 pub(crate) struct MembersDecoder<R> {
     /// The member at hand; none only while the next one is made.
@@ -41,6 +44,10 @@ impl<R: BufRead> Read for MembersDecoder<R> {
                     return Ok(0);
                 }
                 match ahead.iter().take_while(|&&byte| byte == 0).count() {
+                    0 if ahead[0] != FIRST_BYTE => {
+                        let why = "what follows a member is neither another nor padding";
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+                    }
                     0 => break,
                     zeros => source.consume(zeros),
                 }

@@ -3,7 +3,7 @@
 use super::keys::{Act, Keys};
 use super::pass::{Pass, Printed};
 use super::scratch::Scratch;
-use super::session::{Session, Wanted};
+use super::session::{Session, Wanted, check_options};
 use crate::announce;
 use crate::arguments::BuildArguments;
 use crate::commands::losses;
@@ -20,6 +20,7 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     })?;
     let machine = &arguments.machine;
     let mut pass = Pass::new(&arguments.input, machine, Printed::Nothing, &interrupt)?;
+    check_options(&arguments.filter, machine.memory, None, pass.threads)?;
     pass.appends = arguments.append;
     let key = arguments.input.keys();
     let wanted = Wanted {

@@ -7,7 +7,7 @@ use super::parquet::ParquetWanted;
 use super::pass::{Pass, Printed};
 use super::rows::{Pace, Sieve};
 use super::scratch::Scratch;
-use super::session::{Session, Wanted};
+use super::session::{Session, Wanted, check_options};
 use super::sink::Place;
 use crate::announce;
 use crate::arguments::DedupArguments;
@@ -29,6 +29,8 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         _ => Printed::Rows,
     };
     let mut pass = Pass::new(&arguments.input, machine, printed, &interrupt)?;
+    let window = arguments.window.map(Into::into);
+    check_options(&arguments.filter, machine.memory, window, pass.threads)?;
     let parquet =
         pass.parquet_inputs()?.map(|inputs| ParquetWanted { inputs, bytes_max: pass.parquet_bytes_max() });
     let is_parquet = parquet.is_some();
@@ -51,7 +53,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         filter: &arguments.filter,
         key: &key,
         machine,
-        window: arguments.window.map(Into::into),
+        window,
         resume: arguments.resume,
         append: arguments.append,
         prints: !arguments.remove,

@@ -62,12 +62,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens or makes the store; without a directory, in `scratch`.
+    /// Opens or makes the store; without a directory, in `scratch`. The options were checked by [`check_options`].
     pub(crate) fn open(wanted: &Wanted<'_>, threads: usize, scratch: &Scratch) -> Result<Self, Failure> {
         let machine = wanted.machine;
         let mut options = options(wanted.filter, machine.memory, wanted.window)?;
-        // Refused before there is a store.
-        options.plan(options.keys, threads)?;
         let mut store_options = StoreOptions::new()
             .memory_bytes(bytes(machine.memory))
             .hash_kind(machine.hash.into())
@@ -111,6 +109,18 @@ impl Session {
     pub(crate) fn resume_at(&self) -> Option<&Position> {
         self.resumed.as_ref().map(|state| &state.run.position)
     }
+}
+
+/// Refuses what no filter can be, before anything is opened or made.
+pub(crate) fn check_options(
+    arguments: &FilterArguments,
+    memory_bytes: u64,
+    window: Option<Window>,
+    threads: usize,
+) -> Result<(), Failure> {
+    let options = options(arguments, memory_bytes, window)?;
+    options.plan(options.keys, threads)?;
+    Ok(())
 }
 
 /// The window of a store, and the run to go on with, if the arguments allow to go on with them.
