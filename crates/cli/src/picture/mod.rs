@@ -167,12 +167,10 @@ pub(crate) fn quantile_lines(page: &mut Page, values: &Values) {
         page.line("  no values");
         return;
     }
-    let (names, numbers): (Vec<String>, Vec<String>) =
-        values.quantiles.iter().map(|&(rank, number)| (rank_name(rank), units::number(number))).unzip();
-    let mean = values.mean.map_or_else(String::new, units::number);
-    let header: Vec<(&str, Align)> =
-        names.iter().map(|name| (name.as_str(), Align::Right)).chain([("mean", Align::Right)]).collect();
-    page.table(&header, &[numbers.into_iter().chain([mean]).collect()]);
+    let quantiles = values.quantiles.iter().map(|&(rank, number)| (rank_name(rank), units::number(number)));
+    let mean = values.mean.map(|mean| ("mean".to_owned(), units::number(mean)));
+    let (names, numbers): (Vec<String>, Vec<String>) = quantiles.chain(mean).unzip();
+    page.figures(&names, &numbers);
 }
 
 /// `p50`, `p99.9`, `min`, `max`.
