@@ -162,7 +162,7 @@ pub enum Error {
     },
 
     /// No column has the name that was asked for.
-    #[error("no such column {name:?} in {}; columns are: {}", path.display(), columns.join(", "))]
+    #[error("no such column {name:?} in {}{}; columns are: {}", path.display(), meant(name, columns), columns.join(", "))]
     NoSuchColumn {
         /// The name.
         name: String,
@@ -283,5 +283,31 @@ impl Error {
                 | Self::Unsupported { .. }
                 | Self::DoesNotFit { .. }
         )
+    }
+}
+
+/// The column that a mistyped name comes nearest to, as a question.
+fn meant(name: &str, columns: &[String]) -> String {
+    /// Names this alike are taken for one another, as those of options are.
+    const ALIKE: f64 = 0.7;
+    let likeness = |column: &String| strsim::jaro(&name.to_lowercase(), &column.to_lowercase());
+    let nearest = columns.iter().map(|column| (likeness(column), column)).max_by(|a, b| a.0.total_cmp(&b.0));
+    match nearest {
+        Some((likeness, column)) if likeness > ALIKE => format!("; did you mean {column:?}?"),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_column_is_asked_back() {
+        let columns = ["user_id", "name", "ms"].map(str::to_owned);
+        assert_eq!(meant("User_ID", &columns), "; did you mean \"user_id\"?");
+        assert_eq!(meant("nmae", &columns), "; did you mean \"name\"?");
+        assert_eq!(meant("zebra", &columns), "");
+        assert_eq!(meant("x", &[]), "");
     }
 }
