@@ -1,5 +1,5 @@
 //! What a command prints: headings, aligned facts and tables that fit 80 columns, all through one writer that notices a
-//! closed pipe.
+//! closed pipe. Names of files and keys are other people's text: on a page and in a message, control characters stand escaped.
 
 use crate::failure::Failure;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table};
@@ -34,6 +34,7 @@ impl Page {
 
     /// A bold line with an empty one before it, unless it is the first.
     pub(crate) fn heading(&mut self, title: &str, note: &str) {
+        let title = escaped(title.as_bytes());
         if !self.text.is_empty() {
             self.text.push('\n');
         }
@@ -46,6 +47,7 @@ impl Page {
 
     /// One fact: its name, its value, and a remark.
     pub(crate) fn fact(&mut self, name: &str, value: &str, remark: &str) {
+        let (value, remark) = (escaped(value.as_bytes()), escaped(remark.as_bytes()));
         self.text.push_str(&format!("  {name:<18} {value:>16}"));
         if !remark.is_empty() {
             self.text.push_str(&format!("  {DIM}{remark}{DIM:#}"));
@@ -53,9 +55,9 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A line as it is.
+    /// A line without style.
     pub(crate) fn line(&mut self, text: &str) {
-        self.text.push_str(text);
+        self.text.push_str(&escaped(text.as_bytes()));
         self.text.push('\n');
     }
 
@@ -65,7 +67,7 @@ impl Page {
         table.load_style(comfy_table::presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS - 2);
         let cell = |text: &str, align: Align| {
-            Cell::new(text).set_alignment(match align {
+            Cell::new(escaped(text.as_bytes())).set_alignment(match align {
                 Align::Left => CellAlignment::Left,
                 Align::Right => CellAlignment::Right,
             })
@@ -91,7 +93,8 @@ impl Page {
     /// Numbers with their names: side by side where they fit, else one a line.
     pub(crate) fn figures(&mut self, names: &[String], numbers: &[String]) {
         const BETWEEN: usize = 2;
-        let widths = names.iter().zip(numbers).map(|(name, number)| name.width().max(number.width()) + BETWEEN);
+        let widths =
+            names.iter().zip(numbers).map(|(name, number)| name.width().max(number.width()) + BETWEEN);
         if widths.sum::<usize>() < usize::from(COLUMNS) {
             let header: Vec<(&str, Align)> = names.iter().map(|name| (name.as_str(), Align::Right)).collect();
             return self.table(&header, &[numbers.to_vec()]);
@@ -151,7 +154,11 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
-            if character.is_control() { text.extend(character.escape_default()) } else { text.push(character) }
+            if character.is_control() {
+                text.extend(character.escape_default())
+            } else {
+                text.push(character)
+            }
         }
         text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
     }
@@ -180,11 +187,37 @@ mod tests {
             let numbers: Vec<String> = long.iter().cycle().take(columns).cloned().collect();
             let mut page = Page::new();
             page.figures(&names[..columns], &numbers);
-            page.table(&[("at most", Align::Right), ("key", Align::Left)], &[vec![long[0].clone(), "k".repeat(90)]]);
+            page.table(
+                &[("at most", Align::Right), ("key", Align::Left)],
+                &[vec![long[0].clone(), "k".repeat(90)]],
+            );
             for number in &numbers {
                 assert!(page.text.contains(number.as_str()), "{number} in {}", page.text);
             }
         }
+    }
+
+    #[test]
+    fn no_name_reaches_the_terminal_with_control_characters() {
+        let name = "a\u{1b}[31mred\n\u{9b}b";
+        let mut page = Page::new();
+        page.heading(name, "");
+        page.fact("file", name, name);
+        page.line(name);
+        page.table(&[("name", Align::Left)], &[vec![name.to_owned()]]);
+        let plain = anstream::adapter::strip_str(&page.text).to_string();
+        assert!(!plain.chars().any(|character| character.is_control() && character != '\n'), "{plain:?}");
+        assert_eq!((plain.matches("red").count(), plain.matches("\\u{1b}[31m").count()), (5, 5), "{plain}");
+    }
+
+    #[test]
+    fn wide_characters_keep_columns_aligned() {
+        let mut page = Page::new();
+        let row = |key: &str| vec![key.to_owned(), "7".to_owned()];
+        page.table(&[("key", Align::Left), ("count", Align::Right)], &[row("日本"), row("abcd"), row("é")]);
+        let plain = anstream::adapter::strip_str(&page.text).to_string();
+        let widths: Vec<usize> = plain.lines().map(UnicodeWidthStr::width).collect();
+        assert!(widths.iter().all(|&width| width == widths[0]), "{plain}");
     }
 
     #[test]

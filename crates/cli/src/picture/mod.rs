@@ -8,7 +8,10 @@ pub(crate) use filter::{
     DedupCost, FilterFacts, RowCounts, filter_json, filter_lines, print_dedup, run_table,
 };
 
+use crate::arguments::Form;
+use crate::failure::Failure;
 use crate::page::{Align, Page, key_text};
+use crate::plain::{self, Field};
 use crate::units;
 use overbank::profile::{HeavyHitter, Measure, Report, Values};
 use serde_json::{Value, json};
@@ -154,6 +157,18 @@ pub(crate) fn heavy_section(page: &mut Page, report: &Report) {
         ],
         &rows,
     );
+}
+
+/// The heavy keys as lines, all that there are.
+pub(crate) fn print_heavy(form: Form, heavy: &[HeavyHitter]) -> Result<(), Failure> {
+    let names: Vec<Vec<u8>> = heavy
+        .iter()
+        .map(|key| if key.truncated { [&key.key[..], "…".as_bytes()].concat() } else { key.key.clone() })
+        .collect();
+    let rows = heavy.iter().zip(&names).map(|(key, name)| {
+        [Field::bound(key.estimate), Field::Count(key.lower), Field::bound(key.upper), Field::Text(name)]
+    });
+    plain::print(form, &["estimate", "lower", "upper", "key"], rows)
 }
 
 /// The lines of quantiles.

@@ -109,6 +109,11 @@ impl Ran {
         assert_eq!(self.out, "", "an error prints no answer: {}", self.err);
     }
 
+    /// Checks that nobody was told that the reader of standard output left: who sent it away knows.
+    pub(crate) fn ends_in_silence(&self) {
+        assert_eq!((self.code, self.err.as_str(), self.out.as_str()), (Some(141), "", ""));
+    }
+
     /// Checks the exit code and the one line of standard error.
     pub(crate) fn ends_naming(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");

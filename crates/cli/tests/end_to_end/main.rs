@@ -7,6 +7,7 @@ mod command;
 mod counts;
 mod dedup;
 mod ends;
+mod faces;
 mod failures;
 mod filters;
 mod hostile;

@@ -16,7 +16,6 @@ use crate::page::{Page, print_json};
 use crate::picture::{self, FilterFacts};
 use overbank::store::{Store, StoreOptions};
 use std::fs::File;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -178,8 +177,7 @@ fn give_up(unfinished: Option<&Path>) -> ! {
         }
     }
     let failure = Failure::Interrupted("interrupted; nothing was merged".to_owned());
-    // Nobody is left to tell when standard error is closed too.
-    let _ = writeln!(io::stderr(), "overbank: {failure}");
+    failure.say();
     std::process::exit(failure.exit_code().into());
 }
 
