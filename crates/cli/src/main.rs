@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         Command::Estimate(arguments) => commands::estimate::run(&arguments),
         Command::Distinct(arguments) => commands::distinct::run(&arguments),
         Command::Quantile(arguments) => commands::quantile::run(&arguments),
+        Command::Merge(arguments) => commands::merge::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
         Command::Plan(arguments) => commands::plan::run(&arguments),

@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Distinct(DistinctArguments),
     /// Show quantiles of the value, or of the key lengths, of a store
     Quantile(QuantileArguments),
+    /// Put what stores counted, or remember, apart into a new store
+    Merge(MergeStoresArguments),
     /// Show what a store holds: its summaries, sizes, seed and last commit
     Info(StoreArguments),
     /// Read every checksum of a store and report damage
@@ -200,6 +202,40 @@ pub(crate) struct TopArguments {
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The stores must have been made with the same --seed, --hash, --key and --memory, and with the same --flash or --epsilon
+if they have a sketch on flash. The new store answers for all their streams together: bounds hold, and the errors of
+estimates add up. Stores of dedup and filter build are merged as `overbank filter merge` does it. All of it or nothing:
+after an error or a signal there is no new store.
+
+Examples:
+  overbank profile --seed 7 --store monday monday.log
+  overbank profile --seed 7 --store tuesday tuesday.log
+  overbank merge week monday tuesday
+  overbank top week")]
+pub(crate) struct MergeStoresArguments {
+    /// The new store
+    #[arg(value_name = "OUT", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
+
+    /// The stores that are put together; they stay as they are
+    #[arg(value_name = "STORE", required = true, value_hint = ValueHint::DirPath)]
+    pub(crate) stores: Vec<PathBuf>,
+
+    /// The memory that everything together may use [default: what counts were made with; 64 MiB for keys seen]
+    #[arg(short, long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
+    pub(crate) memory: Option<u64>,
+
+    /// How many of the heaviest keys to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

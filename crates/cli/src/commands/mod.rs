@@ -10,6 +10,7 @@ mod input;
 mod keys;
 mod losses;
 pub(crate) mod man;
+pub(crate) mod merge;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod quantile;
@@ -19,6 +20,7 @@ mod session;
 mod sketch;
 mod stream;
 pub(crate) mod top;
+mod unnamed;
 pub(crate) mod verify;
 
 use crate::failure::Failure;

@@ -15,6 +15,7 @@ use crate::plain::{self, Field};
 use crate::units;
 use overbank::profile::{HeavyHitter, Measure, Report, Values};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// What a run cost.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +64,7 @@ pub(crate) fn page(title: &str, report: &Report, counts: &Counts, skipped: &[Ski
 }
 
 /// Rows, bytes, distinct keys.
-fn stream_lines(page: &mut Page, report: &Report, skipped: &[Skipped]) {
+pub(crate) fn stream_lines(page: &mut Page, report: &Report, skipped: &[Skipped]) {
     page.fact("rows", &units::count(report.rows), "");
     if report.weight != u128::from(report.rows) {
         page.fact("total weight", &units::count(report.weight), "");
@@ -260,6 +261,22 @@ pub(crate) fn stream_json(
             "written_bytes": cost.written_bytes,
             "threads": cost.threads,
         },
+    })
+}
+
+/// What several stores counted together, as JSON.
+pub(crate) fn merged_json(stores: &[PathBuf], report: &Report) -> Value {
+    let (least, most) = report.repeat_share_bounds();
+    json!({
+        "stores": stores.iter().map(|store| store.display().to_string()).collect::<Vec<_>>(),
+        "rows": report.rows,
+        "weight": weight_json(report.weight),
+        "bytes": report.bytes,
+        "skipped": report.skipped,
+        "distinct": distinct_json(&report.distinct),
+        "repeat_share": {"estimate": report.repeat_share(), "lower": least, "upper": most, "exact": report.distinct.exact},
+        "heavy_threshold": bound_json(report.heavy_threshold),
+        "heavy": report.heavy.iter().map(heavy_json).collect::<Vec<_>>(),
     })
 }
 

@@ -29,6 +29,12 @@ impl Run {
         self
     }
 
+    /// Adds more arguments, split at blanks.
+    pub(crate) fn args(mut self, words: &str) -> Self {
+        self.command.args(words.split_whitespace());
+        self
+    }
+
     /// Feeds standard input.
     pub(crate) fn fed(mut self, input: impl Into<Vec<u8>>) -> Self {
         self.input = input.into();

@@ -16,6 +16,7 @@ mod kept_keys;
 mod limits;
 mod live;
 mod memory;
+mod merges;
 mod outputs;
 mod parquet;
 mod queries;
