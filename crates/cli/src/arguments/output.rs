@@ -31,6 +31,6 @@ pub(crate) enum Form {
     Tsv,
     /// RFC 4180 with a header, and a line feed behind each row
     Csv,
-    /// One JSON object, or one a key
+    /// As docs/schema describes it
     Json,
 }

@@ -21,6 +21,7 @@ mod outputs;
 mod parquet;
 mod queries;
 mod resume;
+mod schema;
 mod stores;
 mod stream;
 mod terminal;
