@@ -162,7 +162,7 @@ pub enum Error {
     },
 
     /// No column has the name that was asked for.
-    #[error("no such column {name:?} in {}{}; columns are: {}", path.display(), meant(name, columns), columns.join(", "))]
+    #[error("no such column {name:?} in {}{}; columns are: {}", path.display(), meant(name, columns), listed(columns))]
     NoSuchColumn {
         /// The name.
         name: String,
@@ -286,6 +286,21 @@ impl Error {
     }
 }
 
+/// The first columns, long names cut: what is no table may have a megabyte for a name.
+fn listed(columns: &[String]) -> String {
+    const COLUMNS_SHOWN: usize = 100;
+    const CHARACTERS_SHOWN: usize = 60;
+    let cut = |column: &String| match column.char_indices().nth(CHARACTERS_SHOWN) {
+        Some((end, _)) => format!("{}…", &column[..end]),
+        None => column.clone(),
+    };
+    let mut names: Vec<String> = columns.iter().take(COLUMNS_SHOWN).map(cut).collect();
+    if columns.len() > COLUMNS_SHOWN {
+        names.push(format!("and {} more", columns.len() - COLUMNS_SHOWN));
+    }
+    names.join(", ")
+}
+
 /// The column that a mistyped name comes nearest to, as a question.
 fn meant(name: &str, columns: &[String]) -> String {
     /// Names this alike are taken for one another, as those of options are.
@@ -309,5 +324,11 @@ mod tests {
         assert_eq!(meant("nmae", &columns), "; did you mean \"name\"?");
         assert_eq!(meant("zebra", &columns), "");
         assert_eq!(meant("x", &[]), "");
+    }
+
+    #[test]
+    fn a_list_of_columns_is_short() {
+        assert_eq!(listed(&["a".to_owned(), "é".repeat(61)]), format!("a, {}…", "é".repeat(60)));
+        assert!(listed(&vec!["x".to_owned(); 103]).ends_with(", x, and 3 more"));
     }
 }
