@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
-fn a_closed_pipe_ends_with_one_line() {
+fn a_closed_pipe_ends_every_command_in_silence() {
     let place = tempfile::tempdir().unwrap();
     let store = place.path().join("store");
     let input = file(place.path(), "keys", lines(&keys(31, 2_000, 500)));
@@ -21,21 +21,21 @@ fn a_closed_pipe_ends_with_one_line() {
         let run = overbank(command);
         let store = place.path().join(command.replace(' ', ""));
         let run = if command.starts_with("count") { run.with("--store").with(store) } else { run };
-        run.with(&input).output_to(closed()).run().fails_naming(&["standard output was closed"]);
+        run.with(&input).output_to(closed()).run().ends_in_silence();
     }
     for command in
         ["top", "top --json", "distinct", "quantile", "info", "info --json", "verify", "estimate --json"]
     {
         let run = overbank(command).with(&store);
         let run = if command.starts_with("estimate") { run.with("key-1-x") } else { run };
-        run.output_to(closed()).run().fails_naming(&["standard output was closed"]);
+        run.output_to(closed()).run().ends_in_silence();
     }
     let bulk = overbank("estimate --keys-from").with(&input).with(&store).output_to(closed()).run();
-    bulk.fails_naming(&["standard output was closed"]);
+    bulk.ends_in_silence();
     for command in ["plan --rows 1e9", "plan --rows 1e9 --json"] {
-        overbank(command).output_to(closed()).run().fails_naming(&["standard output was closed"]);
+        overbank(command).output_to(closed()).run().ends_in_silence();
     }
-    overbank("completions bash").output_to(closed()).run().fails_naming(&["standard output was closed"]);
+    overbank("completions bash").output_to(closed()).run().ends_in_silence();
 }
 
 #[test]
