@@ -87,13 +87,21 @@ impl Watch {
     }
 }
 
+impl Drop for Watch {
+    /// Once a signal was seen, the process ends by it, and not by an error over files that are being removed.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 fn give_up(unfinished: Option<&Path>) -> ! {
     // The merge may still make files there; a few rounds outrun it.
     if let Some(directory) = unfinished {
-        for _ in 0..64 {
+        for _ in 0..1024 {
             if std::fs::remove_dir_all(directory).is_ok() || !directory.exists() {
                 break;
             }
+            std::thread::yield_now();
         }
     }
     let failure = Failure::Interrupted("interrupted; nothing was merged".to_owned());
