@@ -2,13 +2,15 @@
 //! closed pipe.
 
 use crate::failure::Failure;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use std::io::{self, Write};
 
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
 const DIM: anstyle::Style = anstyle::Style::new().dimmed();
 /// The widest line: what a terminal shows by default.
 const COLUMNS: u16 = 80;
+/// What a table's numbers leave to its text at least; else its lines are as long as they must be.
+const TEXT_COLUMNS_MIN: usize = 16;
 
 /// Text for standard output, written in one piece so that a failure leaves nothing half-said.
 #[derive(Default)]
@@ -58,11 +60,21 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A table with a header row, at most 80 columns wide.
+    /// A table with a header row, at most 80 columns wide as long as its numbers have room: they are never broken.
     pub(crate) fn table(&mut self, header: &[(&str, Align)], rows: &[Vec<String>]) {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::NOTHING);
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS - 2);
+        let width = |column: usize| {
+            let texts = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
+            texts.chain([header[column].0]).map(|text| text.chars().count() + 2).max().unwrap_or(0)
+        };
+        let is_number = |column: &usize| matches!(header[*column].1, Align::Right);
+        let numbers: usize = (0..header.len()).filter(is_number).map(width).sum();
+        let has_text = !(0..header.len()).all(|column| is_number(&column));
+        let text_min = if has_text { TEXT_COLUMNS_MIN } else { 0 };
+        let has_room = numbers + text_min <= usize::from(COLUMNS);
+        let arrangement = if has_room { ContentArrangement::Dynamic } else { ContentArrangement::Disabled };
+        table.set_content_arrangement(arrangement).set_width(COLUMNS - 2);
         let cell = |text: &str, align: Align| {
             Cell::new(text).set_alignment(match align {
                 Align::Left => CellAlignment::Left,
@@ -72,6 +84,11 @@ impl Page {
         table.set_header(header.iter().map(|(name, align)| cell(name, *align)));
         for row in rows {
             table.add_row(row.iter().zip(header).map(|(text, (_, align))| cell(text, *align)));
+        }
+        for (column, (_, align)) in table.column_iter_mut().zip(header) {
+            if matches!(align, Align::Right) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
         }
         for (i, line) in table.lines().enumerate() {
             let line = line.trim_end();
@@ -144,6 +161,21 @@ mod tests {
         assert_eq!(key_text(b"\xff\x00", 20), "\\xff\\u{0}");
         assert_eq!(key_text(b"abcdefghij", 5), "abcd…");
         assert_eq!(key_text(b"", 5), "(empty)");
+    }
+
+    #[test]
+    fn numbers_are_never_broken() {
+        let mut page = Page::new();
+        let number = "18,446,744,073,709,551,615".to_owned();
+        let header = [("count", Align::Right), ("at least", Align::Right), ("at most", Align::Right)];
+        let key = ("key", Align::Left);
+        page.table(
+            &[&header[..], &[key]].concat(),
+            &[[vec![number.clone(); 3], vec!["a key".into()]].concat()],
+        );
+        let plain = anstream::adapter::strip_str(&page.text).to_string();
+        assert_eq!(plain.matches(&number).count(), 3, "{plain}");
+        assert!(plain.contains("  a key"), "{plain}");
     }
 
     #[test]
