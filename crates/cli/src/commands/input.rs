@@ -26,6 +26,11 @@ pub(super) fn reader_options(
     let mut options = Options::new(&arguments.files);
     options.header = !arguments.no_header;
     options.format = arguments.format.format(arguments.delimiter, options.header).map_err(Failure::Usage)?;
+    if let (true, Some(name)) = (arguments.null, arguments.format.name_if_quoted()) {
+        return Err(Failure::Usage(format!(
+            "--null lets a NUL end rows of --format lines, delimited or whitespace, not {name}"
+        )));
+    }
     options.keys = arguments.keys();
     (options.weight, options.value) = (weight.cloned(), value.cloned());
     options.strict = arguments.strict;

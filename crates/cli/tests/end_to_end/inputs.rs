@@ -202,6 +202,13 @@ fn a_window_that_is_too_large_for_the_memory_says_what_it_takes() {
 }
 
 #[test]
+fn a_nul_ends_no_row_of_csv_or_json() {
+    for format in ["csv", "jsonl", "parquet"] {
+        overbank(&format!("dedup -z --key 1 -f {format}")).run().fails_naming(&["--null", format]);
+    }
+}
+
+#[test]
 fn rejects_never_share_a_file_with_the_output_or_an_input() {
     let place = tempfile::tempdir().unwrap();
     let input = file(place.path(), "rows.jsonl", "{\"u\":1}\nno json\n");
