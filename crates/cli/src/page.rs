@@ -10,6 +10,8 @@ const BOLD: anstyle::Style = anstyle::Style::new().bold();
 const DIM: anstyle::Style = anstyle::Style::new().dimmed();
 /// The widest line: what a terminal shows by default.
 const COLUMNS: u16 = 80;
+/// What a table's numbers leave to its text at least; else its lines are as long as they must be.
+const TEXT_COLUMNS_MIN: usize = 16;
 
 /// Text for standard output, written in one piece so that a failure leaves nothing half-said.
 #[derive(Default)]
@@ -65,7 +67,17 @@ impl Page {
     pub(crate) fn table(&mut self, header: &[(&str, Align)], rows: &[Vec<String>]) {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::NOTHING);
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS - 2);
+        let width = |column: usize| {
+            let texts = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
+            texts.chain([header[column].0]).map(|text| text.width() + 2).max().unwrap_or(0)
+        };
+        let is_number = |column: &usize| matches!(header[*column].1, Align::Right);
+        let numbers: usize = (0..header.len()).filter(is_number).map(width).sum();
+        let has_text = !(0..header.len()).all(|column| is_number(&column));
+        let text_min = if has_text { TEXT_COLUMNS_MIN } else { 0 };
+        let has_room = numbers + text_min <= usize::from(COLUMNS);
+        let arrangement = if has_room { ContentArrangement::Dynamic } else { ContentArrangement::Disabled };
+        table.set_content_arrangement(arrangement).set_width(COLUMNS - 2);
         let cell = |text: &str, align: Align| {
             Cell::new(escaped(text.as_bytes())).set_alignment(match align {
                 Align::Left => CellAlignment::Left,
@@ -218,6 +230,21 @@ mod tests {
         let plain = anstream::adapter::strip_str(&page.text).to_string();
         let widths: Vec<usize> = plain.lines().map(UnicodeWidthStr::width).collect();
         assert!(widths.iter().all(|&width| width == widths[0]), "{plain}");
+    }
+
+    #[test]
+    fn numbers_are_never_broken() {
+        let mut page = Page::new();
+        let number = "18,446,744,073,709,551,615".to_owned();
+        let header = [("count", Align::Right), ("at least", Align::Right), ("at most", Align::Right)];
+        let key = ("key", Align::Left);
+        page.table(
+            &[&header[..], &[key]].concat(),
+            &[[vec![number.clone(); 3], vec!["a key".into()]].concat()],
+        );
+        let plain = anstream::adapter::strip_str(&page.text).to_string();
+        assert_eq!(plain.matches(&number).count(), 3, "{plain}");
+        assert!(plain.contains("  a key"), "{plain}");
     }
 
     #[test]

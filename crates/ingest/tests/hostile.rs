@@ -10,14 +10,20 @@ use std::path::{Path, PathBuf};
 
 /// Reads everything; the number of rows.
 fn read(options: &Options) -> Result<u64> {
+    let mut rows = 0;
+    read_into(options, &mut rows).map(|()| rows)
+}
+
+/// Reads everything, and counts the rows that came before an error too.
+fn read_into(options: &Options, rows: &mut u64) -> Result<()> {
     let mut reader = Reader::open(options.clone())?;
     let parser = Parser::new(options, hasher());
-    let (mut rows, mut batch) = (0, Batch::new());
+    let mut batch = Batch::new();
     while let Some(chunk) = reader.next_chunk()? {
         parser.parse(chunk, &mut batch)?;
-        rows += batch.rows() as u64;
+        *rows += batch.rows() as u64;
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn file(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
@@ -49,6 +55,24 @@ fn compressed_inputs_cut_anywhere_say_so() {
         }
         assert_eq!(read(&Options::new([file(&folder, "whole", &whole)])).unwrap(), 300);
     }
+}
+
+#[test]
+fn the_rows_before_the_damage_come_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = some_lines();
+    let rows_before = |bytes: &[u8]| {
+        let mut rows = 0;
+        read_into(&Options::new([file(&folder, "bad", bytes)]), &mut rows).unwrap_err();
+        rows
+    };
+    let xz = xz(&text, 1 << 16);
+    let zstd = zstd::encode_all(text.as_slice(), 1).unwrap();
+    for whole in [&gzip(&text), &zstd, &xz, &bzip2(&text), &lz4(&text, true)] {
+        assert_eq!(rows_before(&[whole, &b"something else, which is no stream"[..]].concat()), 300);
+    }
+    // An index and a footer follow the data of xz.
+    assert_eq!(rows_before(&xz[..xz.len() - 1]), 300);
 }
 
 #[test]

@@ -173,14 +173,22 @@ pub(crate) enum FormatName {
 }
 
 impl FormatName {
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// The name of a format whose rows do not end where a byte says so.
+    pub(crate) fn name_if_quoted(self) -> Option<String> {
+        matches!(self, Self::Csv | Self::Jsonl | Self::Parquet).then(|| self.name())
+    }
+
     /// The reader's format, with the delimiter and header that were asked for.
     pub(crate) fn format(self, delimiter: Option<u8>, header: bool) -> Result<Format, String> {
         let takes_delimiter = matches!(self, Self::Delimited | Self::Csv);
         match delimiter {
-            Some(_) if !takes_delimiter => Err(format!(
-                "--delimiter is for --format delimited or csv, not {}",
-                self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-            )),
+            Some(_) if !takes_delimiter => {
+                Err(format!("--delimiter is for --format delimited or csv, not {}", self.name()))
+            }
             _ => Ok(match self {
                 Self::Auto => Format::Auto,
                 Self::Lines => Format::Lines,

@@ -8,9 +8,11 @@ use overbank::profile::{KeyedRows, Parse, Plan, Rows};
 use overbank::{KeyHash, KeyHasher};
 use overbank_ingest::{Batch, Chunk, Missing, Options, Parser, Position, Reader};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+const STANDARD_INPUT: &str = "/proc/self/fd/0";
+const STANDARD_OUTPUT: &str = "/proc/self/fd/1";
 /// How many malformed rows, and how many without a key, are shown.
 pub(super) const ROWS_SHOWN: usize = 5;
 
@@ -24,6 +26,11 @@ pub(super) fn reader_options(
     let mut options = Options::new(&arguments.files);
     options.header = !arguments.no_header;
     options.format = arguments.format.format(arguments.delimiter, options.header).map_err(Failure::Usage)?;
+    if let (true, Some(name)) = (arguments.null, arguments.format.name_if_quoted()) {
+        return Err(Failure::Usage(format!(
+            "--null lets a NUL end rows of --format lines, delimited or whitespace, not {name}"
+        )));
+    }
     options.keys = arguments.keys();
     (options.weight, options.value) = (weight.cloned(), value.cloned());
     options.strict = arguments.strict;
@@ -81,7 +88,7 @@ impl Input {
         };
         let line_end = if options.nul_ends_lines { 0 } else { b'\n' };
         let open = |path: &Path| {
-            not_an_input(path, reader)?;
+            not_in_use(path, reader)?;
             Rejects::open(path, start, position.chunks(), line_end).map(Arc::new)
         };
         Ok(Self {
@@ -204,17 +211,38 @@ impl KeyedRows for ParsedRows {
     }
 }
 
-/// Refuses to write rejects over what is being read.
-fn not_an_input(path: &Path, reader: &Reader) -> Result<(), Failure> {
+/// Refuses to write rejects over what is being read, or into standard output.
+fn not_in_use(path: &Path, reader: &Reader) -> Result<(), Failure> {
     let identity = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino(), file.is_file()));
     let Some(own @ (.., true)) = identity(path) else { return Ok(()) };
-    match reader.inputs().find(|input| identity(input) == Some(own)) {
-        None => Ok(()),
-        Some(_) => Err(Failure::Usage(format!(
-            "--rejects {} is an input, which it would overwrite; give another file",
-            path.display()
-        ))),
+    let is_own = |path: &Path| identity(path) == Some(own);
+    let opened =
+        |input: &Path| is_own(if input == Path::new("-") { Path::new(STANDARD_INPUT) } else { input });
+    let use_of_it = if reader.inputs().any(opened) {
+        "an input, which it would overwrite"
+    } else if is_own(Path::new(STANDARD_OUTPUT)) {
+        "the output too, and one file cannot be both"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Usage(format!("--rejects {} is {use_of_it}; give another file", path.display())))
+}
+
+/// Refuses an output that takes the place of the rejects: each is a file of its own, there already or not.
+pub(super) fn not_the_rejects(output: Option<&Path>, rejects: Option<&Path>) -> Result<(), Failure> {
+    let place = |path: &Path| -> Option<PathBuf> {
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        path.canonicalize().ok().or_else(|| Some(folder.canonicalize().ok()?.join(path.file_name()?)))
+    };
+    let (Some(output), Some(rejects)) = (output, rejects) else { return Ok(()) };
+    let is_special = |path: &Path| path.metadata().is_ok_and(|file| !file.is_file());
+    if place(output) != place(rejects) || is_special(output) {
+        return Ok(());
     }
+    Err(Failure::Usage(format!(
+        "--rejects {} is the output too, and one file cannot be both; give another file",
+        rejects.display()
+    )))
 }
 
 /// An input as people know it.

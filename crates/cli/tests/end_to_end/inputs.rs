@@ -202,6 +202,37 @@ fn a_window_that_is_too_large_for_the_memory_says_what_it_takes() {
 }
 
 #[test]
+fn a_nul_ends_no_row_of_csv_or_json() {
+    for format in ["csv", "jsonl", "parquet"] {
+        overbank(&format!("dedup -z --key 1 -f {format}")).run().fails_naming(&["--null", format]);
+    }
+}
+
+#[test]
+fn rejects_never_share_a_file_with_the_output_or_an_input() {
+    let place = tempfile::tempdir().unwrap();
+    let input = file(place.path(), "rows.jsonl", "{\"u\":1}\nno json\n");
+    let shared = place.path().join("shared");
+    let dedup = || overbank(&format!("{EXACT} -q --key u --rejects")).with(&shared).with(&input);
+    dedup().with("--output").with(&shared).run().fails_naming(&["--rejects", "shared", "output"]);
+    let other_name = place.path().join(".").join("shared");
+    dedup().with("--output").with(other_name).run().fails_naming(&["--rejects", "shared", "output"]);
+    for output in
+        [fs::File::create(&shared).unwrap(), fs::File::options().append(true).open(&shared).unwrap()]
+    {
+        let child = dedup().output_to(output).start();
+        assert_eq!(child.wait_with_output().unwrap().status.code(), Some(2));
+        assert_eq!(fs::read_to_string(&shared).unwrap(), "");
+    }
+    let whole = fs::read(&input).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_overbank"));
+    command.args(["profile", "-q", "-f", "jsonl", "--key", "u", "-", "--rejects"]).arg(&input);
+    let ran = command.stdin(fs::File::open(&input).unwrap()).output().unwrap();
+    assert_eq!(ran.status.code(), Some(2));
+    assert_eq!(fs::read(&input).unwrap(), whole);
+}
+
+#[test]
 fn archives_are_refused_by_name_and_a_cut_file_gives_its_rows_first() {
     let place = tempfile::tempdir().unwrap();
     let zip = file(place.path(), "data.zip", b"PK\x03\x04 and so on\n");

@@ -11,13 +11,15 @@ pub(crate) struct XzDecoder<R> {
     source: R,
     stream: XzStream,
     has_ended: bool,
+    /// What the stream failed with after it had produced bytes: those are handed out first.
+    failure: Option<io::Error>,
 }
 
 impl<R: BufRead> XzDecoder<R> {
     /// A decoder that refuses dictionaries of more than `window_bytes_max`.
     pub(super) fn new(source: R, window_bytes_max: usize) -> Self {
         let limit_kib = u32::try_from(window_bytes_max / 1024).unwrap_or(u32::MAX).saturating_add(TABLES_KIB);
-        Self { source, stream: XzStream::new_mem_limit(true, limit_kib), has_ended: false }
+        Self { source, stream: XzStream::new_mem_limit(true, limit_kib), has_ended: false, failure: None }
     }
 
     pub(super) fn source(&self) -> &R {
@@ -39,10 +41,24 @@ impl<R: BufRead> Read for XzDecoder<R> {
         if into.is_empty() || self.has_ended {
             return Ok(0);
         }
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         loop {
             let input = self.source.fill_buf()?;
             let action = if input.is_empty() { Action::Finish } else { Action::Run };
-            let step = self.stream.process(input, into, action)?;
+            let produced_before = self.stream.total_out();
+            let step = match self.stream.process(input, into, action) {
+                Ok(step) => step,
+                Err(failure) => {
+                    let produced = (self.stream.total_out() - produced_before) as usize;
+                    if produced == 0 {
+                        return Err(failure);
+                    }
+                    self.failure = Some(failure);
+                    return Ok(produced);
+                }
+            };
             let is_stuck = input.is_empty() && step.bytes_produced == 0;
             self.source.consume(step.bytes_consumed);
             self.has_ended = step.status == Status::StreamEnd;

@@ -11,7 +11,7 @@ use super::session::{Session, Wanted, check_options};
 use super::sink::Place;
 use crate::announce;
 use crate::arguments::DedupArguments;
-use crate::commands::losses;
+use crate::commands::{input, losses};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::picture::{self, DedupCost};
@@ -23,6 +23,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     let machine = &arguments.machine;
+    input::not_the_rejects(arguments.output.as_deref(), arguments.input.rejects.as_deref())?;
     let printed = match (arguments.remove, arguments.row_numbers) {
         (true, _) => Printed::Nothing,
         (_, true) => Printed::Numbers,
