@@ -298,7 +298,7 @@ impl Frequency {
     fn make_way(&mut self) -> Result<()> {
         let intake = Arc::clone(&self.intake);
         let mut held = intake.hold();
-        if held.logs.len() < intake.pending() { Ok(()) } else { self.move_on(&mut held) }
+        if held.has_way() { Ok(()) } else { self.move_on(&mut held) }
     }
 
     fn move_on(&mut self, held: &mut Held<'_>) -> Result<()> {
