@@ -302,3 +302,40 @@ fn what_one_writer_added_another_takes_off_wherever_it_waits() {
         assert!(alone.iter().all(|bounds| bounds.lower == 0), "{alone:?}");
     }
 }
+
+#[test]
+fn a_commit_after_one_that_found_the_disk_full_holds_what_came_between() {
+    for (pending, bits) in [(0, 32), (2, 32), (2, 8)] {
+        let mut failed = 0;
+        for operation in 0..40 {
+            let device = Arc::new(SimDevice::new(1));
+            let store = Store::create_on(device.clone(), store_options()).unwrap();
+            let sketch = store.frequency("f", threaded(2, pending).cell_bits(bits)).unwrap();
+            let mut writer = FrequencyWriter::new(&sketch);
+            let (mut other, mut model) = (FrequencyWriter::new(&sketch), Model::default());
+            let hashes = keys(&store, 0..2_000);
+            let mut add = |writer: &mut FrequencyWriter| {
+                writer.update(&hashes, None).unwrap();
+                hashes.iter().for_each(|&hash| model.add(hash, 1));
+            };
+            // Logs wait, as many as may.
+            for _ in 0..pending {
+                add(&mut writer);
+                held(&sketch).flush().unwrap();
+            }
+            add(&mut writer);
+            add(&mut other);
+            let operation = device.changes() + operation;
+            device.inject(Fault { operation, on_reads: false, kind: FaultKind::Enospc, sticky: true });
+            failed += usize::from(store.commit(b"1").is_err());
+            device.heal();
+            add(&mut writer);
+            add(&mut other);
+            store.commit(b"2").unwrap();
+            drop((sketch, writer, other, store));
+            let store = Store::open_on(device, store_options()).unwrap();
+            compare(&store, &Frequency::open(&store, "f").unwrap(), &model, &hashes);
+        }
+        assert!(failed > 5, "{failed} commits found the disk full");
+    }
+}
