@@ -38,7 +38,8 @@ impl Frequency {
         if k == 0 || k > candidates.capacity() as u64 {
             return invalid("k", k, format!("choose 1 to {}, the candidates kept", candidates.capacity()));
         }
-        if candidates.total_weight() != self.total_weight() {
+        // One that is full says nothing of the stream.
+        if ![self.total_weight(), u64::MAX].contains(&candidates.total_weight()) {
             let (weight, total) = (candidates.total_weight(), self.total_weight());
             let why =
                 format!("the sketch has {total}; give both the same updates, and decay both or neither");

@@ -12,6 +12,8 @@
 //! 3. A log's sequence is drawn under its slot's lock, and a pass draws its own while it holds all slots: a log is above
 //!    every pass that did not see it.
 //! 4. A writer logs by itself only while there are fewer than `pending` logs, those being written counted.
+//! 5. Removals wait in slot 0 alone, and nothing overtakes an addition: estimates take slot 0 last, and removals are logged only
+//!    behind what waits in all other slots. A cell that stops at zero would else have more than was added.
 
 use super::log::Log;
 use super::memory::Buffer;
@@ -47,6 +49,8 @@ pub(super) struct Slot {
     pub(super) weight: i128,
     /// Whether anything came since the sketch last asked.
     pub(super) is_fresh: bool,
+    /// Whether something was taken off that waits in the buffer.
+    pub(super) has_removals: bool,
 }
 
 /// All slots and the logs, held still.
@@ -95,7 +99,8 @@ impl Intake {
         (logs, pending, sequence): (Vec<Log>, usize, u64),
         (read_only, write_behind): (Option<PathBuf>, bool),
     ) -> Self {
-        let slot = |buffer| Mutex::new(Slot { shape, buffer, weight: 0, is_fresh: false });
+        let slot =
+            |buffer| Mutex::new(Slot { shape, buffer, weight: 0, is_fresh: false, has_removals: false });
         Self {
             files,
             pending,
@@ -173,8 +178,16 @@ impl Intake {
         Ok(())
     }
 
-    /// Logs a slot's buffer, if there may be another log. Returns whether it did.
+    /// Whether what waits in other slots has to be logged before this one.
+    fn must_be_last(&self, slot: &Slot) -> bool {
+        slot.has_removals && self.writers() > 1
+    }
+
+    /// Logs a slot's buffer, if there may be another log and it need not wait for others. Returns whether it did.
     fn flush_alone(&self, slot: &mut Slot) -> Result<bool> {
+        if self.must_be_last(slot) {
+            return Ok(false);
+        }
         let one_more = |count| (count < self.pending).then_some(count + 1);
         if self.log_count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
             return Ok(false);
@@ -199,7 +212,7 @@ impl Intake {
         let shape = slot.shape;
         let updates = slot.buffer.sorted();
         let log = self.new_log(shape, |log| log.push_all(updates))?;
-        slot.buffer.clear();
+        slot.clear();
         Ok(log)
     }
 
@@ -233,16 +246,28 @@ impl Slot {
                 for &(hash, weight) in records {
                     self.buffer.push(place.entry(hash), weight);
                     self.weight += i128::from(weight);
+                    self.has_removals |= weight < 0;
                 }
             }
         }
     }
+
+    /// Forgets what waits.
+    fn clear(&mut self) {
+        self.buffer.clear();
+        self.has_removals = false;
+    }
 }
 
 impl Held<'_> {
-    /// Logs everything that waits in the buffers.
+    /// Whether a slot that is full can be logged by itself.
+    pub(super) fn has_way(&self) -> bool {
+        self.logs.len() < self.intake.pending && !self.slots.iter().any(|slot| self.intake.must_be_last(slot))
+    }
+
+    /// Logs everything that waits in the buffers, removals last.
     pub(super) fn drain(&mut self) -> Result<()> {
-        for slot in &mut self.slots {
+        for slot in self.slots.iter_mut().rev() {
             if !slot.buffer.is_empty() {
                 self.logs.extend(self.intake.write_log(slot)?);
                 self.intake.log_count.store(self.logs.len(), Ordering::Relaxed);
@@ -283,7 +308,7 @@ impl Held<'_> {
     /// Forgets what waits in the buffers and the logs, for a sketch that is now of `shape`.
     pub(super) fn forget(&mut self, shape: Shape) {
         for slot in &mut self.slots {
-            slot.buffer.clear();
+            slot.clear();
             slot.shape = shape;
         }
         self.discard_logs();
@@ -294,9 +319,9 @@ impl Held<'_> {
         self.slots.iter_mut().for_each(|slot| slot.buffer.settle());
     }
 
-    /// The updates in the buffers: in order, and not.
+    /// The updates in the buffers, removals last: in order, and not.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (Updates<'_>, Updates<'_>)> {
-        self.slots.iter().map(|slot| slot.buffer.parts())
+        self.slots.iter().rev().map(|slot| slot.buffer.parts())
     }
 
     /// The weight that came since the last call, and whether anything did.

@@ -298,17 +298,21 @@ impl Frequency {
     fn make_way(&mut self) -> Result<()> {
         let intake = Arc::clone(&self.intake);
         let mut held = intake.hold();
-        if held.logs.len() < intake.pending() { Ok(()) } else { self.move_on(&mut held) }
+        if held.has_way() { Ok(()) } else { self.move_on(&mut held) }
     }
 
+    /// Empties the buffers: all that they held is in the pages, or in no more logs than may wait.
     fn move_on(&mut self, held: &mut Held<'_>) -> Result<()> {
         self.hear(held);
-        let pending = self.intake.pending();
         // What a pass that failed left goes first: the logs would grow in number from try to try.
-        if held.logs.len() <= pending {
-            held.drain()?;
-        }
-        if held.logs.len() <= pending || self.merge_logs(held)? {
+        self.thin(held)?;
+        held.drain()?;
+        self.thin(held)
+    }
+
+    /// Sees to it that no more logs wait than may.
+    fn thin(&mut self, held: &mut Held<'_>) -> Result<()> {
+        if held.logs.len() <= self.intake.pending() || self.merge_logs(held)? {
             return Ok(());
         }
         self.pass(held)

@@ -158,18 +158,26 @@ impl Shared {
                 self.add(slot, new.iter().map(|&i| (prefixes[i], 0)), false)?;
             }
             if self.board().era != era {
-                // Longer fingerprints that came meanwhile tell apart what was alike: all of it was answered, so all of it is in.
-                let mut others: Vec<u64> = new_groups()
-                    .flat_map(|group| group.others().map(|i| (prefixes[group.first()], prefixes[i])))
-                    .filter_map(|(first, other)| (other != first).then_some(other))
-                    .collect();
-                others.sort_unstable();
-                others.dedup();
-                self.add(slot, others.into_iter().map(|prefix| (prefix, 0)), false)?;
+                self.add_others(slot, prefixes, groups)?;
             }
             new.iter().for_each(|&i| mask[i] = true);
             Ok(())
         })
+    }
+
+    /// Inserts what was answered with the first of its group, and is not in: longer fingerprints, of an era that began meanwhile,
+    /// tell apart what was alike. Another writer may have inserted the first with such a one before it was asked for.
+    fn add_others(self: &Arc<Self>, slot: usize, prefixes: &[u64], groups: &[Group<'_>]) -> Result<()> {
+        let mut others: Vec<u64> = (groups.iter())
+            .flat_map(|group| group.others().map(|i| (prefixes[group.first()], prefixes[i])))
+            .filter_map(|(first, other)| (other != first).then_some(other))
+            .collect();
+        others.sort_unstable();
+        others.dedup();
+        let mut sums = Vec::new();
+        self.sums_side_by_side(&others, true, &mut sums)?;
+        let absent: Vec<u64> = others.iter().zip(&sums).filter(|one| *one.1 <= 0).map(|one| *one.0).collect();
+        self.add(slot, absent.into_iter().map(|prefix| (prefix, 0)), false)
     }
 
     /// Sets the mask of those prefixes that are in the filter, and removes an occurrence of each.
@@ -255,5 +263,42 @@ impl Shared {
         }
         sums.append(&mut others);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::cascade::CascadeOptions;
+    use crate::store::{Store, StoreOptions};
+
+    #[test]
+    fn what_was_alike_before_an_era_began_is_in_whoever_inserted_the_first() {
+        let store = Store::in_memory(StoreOptions::new()).unwrap();
+        let options = CascadeOptions {
+            keys: 8,
+            false_positive_rate: 0.01,
+            memory_bytes: 20 << 20,
+            ..CascadeOptions::default()
+        };
+        let filter = store.cascade("f", options).unwrap();
+        let filter = &mut *filter.lock().unwrap();
+        let before = filter.shared.place(filter.shared.board().era).mask;
+        // Alike in the first era, not in the one that has begun when they are asked for.
+        let first = 0x1234_5678_9abc_def0 & before;
+        let other = first | !before;
+        assert_eq!(first & before, other & before);
+        let hashes: Vec<KeyHash> = (0..100_000u64).map(|key| store.hasher().hash_u64(key)).collect();
+        filter.insert(&hashes).unwrap();
+        filter.insert(&[KeyHash::new(first, 0)]).unwrap();
+        assert!(!filter.contains_many(&[KeyHash::new(other, 0)]).unwrap()[0]);
+        let places = [[first & before, 0], [first & before, 1]];
+        let group = Group { places: &places, sum: 1 };
+        filter.shared.add_others(0, &[first, other], &[group]).unwrap();
+        assert_eq!(
+            filter.contains_many(&[first, other].map(|prefix| KeyHash::new(prefix, 0))).unwrap(),
+            [true, true]
+        );
+        assert_eq!(filter.count_many(&[KeyHash::new(first, 0)]).unwrap(), [1]);
     }
 }

@@ -17,7 +17,7 @@ use crate::error::invalid;
 use crate::filter::run::values_many;
 use crate::store::{CommitId, Files, Participant, Prepared, Structure};
 use crate::{KeyHash, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// The values of a key, ascending, and how often each is there.
 pub type Values = Vec<(u16, u64)>;
@@ -89,7 +89,7 @@ impl Maplet {
         let at_once = shared.options.questions();
         for (hashes, values) in hashes.chunks(at_once).zip(values.chunks(at_once)) {
             let fingerprint = shared.place(shared.board().era).mask;
-            let mut left: HashMap<(u64, u16), u64> = HashMap::new();
+            let mut left: BTreeMap<(u64, u16), u64> = BTreeMap::new();
             for (hash, found) in hashes.iter().zip(shared.values_of(hashes)?) {
                 left.extend(
                     found.into_iter().map(|(value, count)| ((hash.high() & fingerprint, value), count)),

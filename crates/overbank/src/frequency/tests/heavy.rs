@@ -104,3 +104,21 @@ fn candidates_of_another_stream_or_too_few_are_refused() {
     let candidates = SpaceSaving::new(10, 8, other).unwrap();
     assert!(matches!(held(&sketch).heavy(&candidates, 5, 0.9), Err(Error::Incompatible { .. })));
 }
+
+#[test]
+fn candidates_of_more_weight_than_64_bits_are_asked_after_a_decay_too() {
+    let store = Store::in_memory(store_options()).unwrap();
+    let sketch = store.frequency("f", small().cell_bits(8)).unwrap();
+    let mut candidates = SpaceSaving::new(10, 8, store.hasher()).unwrap();
+    let hashes = keys(&store, 0..3);
+    held(&sketch).update(&hashes, Some(&[u64::MAX - 9; 3])).unwrap();
+    hashes.iter().for_each(|&hash| candidates.update(hash, b"key", u64::MAX - 9));
+    for decays in 0..3 {
+        let heavy = held(&sketch).heavy(&candidates, 10, 0.99).unwrap();
+        let truth = (u64::MAX - 9) >> decays;
+        assert_eq!(heavy.len(), 3, "after {decays} decays");
+        assert!(heavy.iter().all(|key| key.count.lower <= truth && truth <= key.count.upper), "{heavy:?}");
+        held(&sketch).decay().unwrap();
+        candidates.decay();
+    }
+}

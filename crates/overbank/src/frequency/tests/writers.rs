@@ -263,3 +263,79 @@ fn without_threads_passes_and_estimates_are_the_same() {
     let without = crate::device::thread::refusal::after(0, || held(&sketch).estimate(&hashes).unwrap());
     assert_eq!(without, with_threads);
 }
+
+#[test]
+fn what_one_writer_added_another_takes_off_wherever_it_waits() {
+    for (pending, bits) in [(0, 32), (2, 32), (100, 32), (2, 8)] {
+        let device = Arc::new(MemoryDevice::new());
+        let options = || StoreOptions::new().seed(Seed(7)).manifest_bytes(1 << 20);
+        let store = Store::create_on(device.clone(), options()).unwrap();
+        let sketch = store.frequency("f", threaded(3, pending).cell_bits(bits)).unwrap();
+        // The first one's buffer is that of removals.
+        let mut writers: Vec<_> = (0..3).map(|_| FrequencyWriter::new(&sketch)).collect();
+        let hashes = keys(&store, 0..30);
+        let others = keys(&store, 100_000..160_000);
+        let check = |sketch: &Arc<Mutex<Frequency>>, left: u64, when: &str| {
+            let bounds = held(sketch).bounds(&hashes, 0.95).unwrap();
+            let wrong = bounds.iter().find(|bounds| bounds.upper < left || bounds.lower > left);
+            assert!(wrong.is_none(), "{when}, {pending} pending, {bits} bits: {wrong:?}, {left} are in");
+        };
+        for turn in 0..4u64 {
+            for writer in &mut writers[1..] {
+                writer.update(&hashes, Some(&[50; 30])).unwrap();
+            }
+            held(&sketch).remove(&hashes, Some(&[90; 30])).unwrap();
+            check(&sketch, 10 * (turn + 1), "in buffers");
+            if turn % 2 == 0 {
+                // Keys that come once fill the first one's buffer, so that the removals move on.
+                others.chunks(5_000).for_each(|part| writers[0].update(part, None).unwrap());
+                check(&sketch, 10 * (turn + 1), "in a log");
+            }
+        }
+        held(&sketch).flush().unwrap();
+        check(&sketch, 40, "in logs");
+        held(&sketch).apply().unwrap();
+        check(&sketch, 40, "in pages");
+        held(&sketch).remove(&hashes, Some(&[40; 30])).unwrap();
+        held(&sketch).apply().unwrap();
+        let alone = held(&sketch).bounds(&hashes, 0.95).unwrap();
+        assert!(alone.iter().all(|bounds| bounds.lower == 0), "{alone:?}");
+    }
+}
+
+#[test]
+fn a_commit_after_one_that_found_the_disk_full_holds_what_came_between() {
+    for (pending, bits) in [(0, 32), (2, 32), (2, 8)] {
+        let mut failed = 0;
+        for operation in 0..40 {
+            let device = Arc::new(SimDevice::new(1));
+            let store = Store::create_on(device.clone(), store_options()).unwrap();
+            let sketch = store.frequency("f", threaded(2, pending).cell_bits(bits)).unwrap();
+            let mut writer = FrequencyWriter::new(&sketch);
+            let (mut other, mut model) = (FrequencyWriter::new(&sketch), Model::default());
+            let hashes = keys(&store, 0..2_000);
+            let mut add = |writer: &mut FrequencyWriter| {
+                writer.update(&hashes, None).unwrap();
+                hashes.iter().for_each(|&hash| model.add(hash, 1));
+            };
+            // Logs wait, as many as may.
+            for _ in 0..pending {
+                add(&mut writer);
+                held(&sketch).flush().unwrap();
+            }
+            add(&mut writer);
+            add(&mut other);
+            let operation = device.changes() + operation;
+            device.inject(Fault { operation, on_reads: false, kind: FaultKind::Enospc, sticky: true });
+            failed += usize::from(store.commit(b"1").is_err());
+            device.heal();
+            add(&mut writer);
+            add(&mut other);
+            store.commit(b"2").unwrap();
+            drop((sketch, writer, other, store));
+            let store = Store::open_on(device, store_options()).unwrap();
+            compare(&store, &Frequency::open(&store, "f").unwrap(), &model, &hashes);
+        }
+        assert!(failed > 5, "{failed} commits found the disk full");
+    }
+}

@@ -7,7 +7,7 @@ impl SpaceSaving {
     ///
     /// # Accuracy
     /// All bounds hold for the halved counts, each rounded down. They lie at most 1 further apart than half of what they did. A
-    /// count that stands at `u64::MAX` stays there.
+    /// count that stands at `u64::MAX` stays there, and so does the total weight.
     ///
     /// # Cost
     /// O(capacity), and the index of the keys is made anew.
@@ -31,9 +31,11 @@ impl SpaceSaving {
         self.errors.truncate(kept);
         self.hashes.truncate(kept);
         self.key_lengths.truncate(kept);
-        self.total_weight /= 2;
-        if self.missed < u64::MAX {
-            self.missed /= 2;
+        for sum in [&mut self.total_weight, &mut self.missed] {
+            // What is full says that it is not known.
+            if *sum < u64::MAX {
+                *sum /= 2;
+            }
         }
         // Slots are other keys' now, and free ones may be filled with counts below any that there was.
         (self.admissions, self.floor) = (self.admissions + 1, 0);

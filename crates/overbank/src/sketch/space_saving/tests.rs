@@ -189,3 +189,18 @@ fn bytes_that_were_handed_in_are_no_store() {
         assert!(!text.contains("store") && text.contains("another copy"), "{text}");
     }
 }
+
+#[test]
+fn a_total_beyond_64_bits_stays_unknown_through_a_decay() {
+    // Full counts stay full, and many that are not sum to more than half of what a total can say.
+    for weights in [vec![u64::MAX, 5], vec![u64::MAX - 1; 4]] {
+        let mut sketch = SpaceSaving::new(4, 5, hash_id()).unwrap();
+        weights.iter().zip(0..).for_each(|(&weight, key)| sketch.update(hash(key), b"key", weight));
+        for _ in 0..3 {
+            sketch.decay();
+            assert_eq!(sketch.total_weight(), u64::MAX);
+            let again = SpaceSaving::from_bytes(&sketch.to_bytes()).unwrap();
+            assert_eq!(again.top(4), sketch.top(4));
+        }
+    }
+}
