@@ -82,6 +82,7 @@ impl Input {
         let line_end = if options.nul_ends_lines { 0 } else { b'\n' };
         let open = |path: &Path| {
             not_an_input(path, reader)?;
+            not_the_output(path, Path::new("/proc/self/fd/1"), "standard output")?;
             Rejects::open(path, start, position.chunks(), line_end).map(Arc::new)
         };
         Ok(Self {
@@ -215,6 +216,27 @@ fn not_an_input(path: &Path, reader: &Reader) -> Result<(), Failure> {
             path.display()
         ))),
     }
+}
+
+/// Refuses to write rejects over the output, of which one would vanish: a file that is there, or will be.
+pub(super) fn not_the_output(path: &Path, output: &Path, shown: &str) -> Result<(), Failure> {
+    let identity = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino(), file.is_file()));
+    let place = |path: &Path| {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        (parent.canonicalize().ok(), path.file_name().map(ToOwned::to_owned))
+    };
+    let is_same = match (identity(path), identity(output)) {
+        (Ok(own @ (.., true)), Ok(other)) => own == other,
+        (Ok(_), _) | (_, Ok(_)) => false,
+        (Err(_), Err(_)) => place(path) == place(output),
+    };
+    if is_same {
+        return Err(Failure::Usage(format!(
+            "--rejects {} is also {shown}, and one would overwrite the other; give another file",
+            path.display()
+        )));
+    }
+    Ok(())
 }
 
 /// An input as people know it.

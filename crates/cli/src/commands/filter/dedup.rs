@@ -11,11 +11,12 @@ use super::session::{Session, Wanted, check_options};
 use super::sink::Place;
 use crate::announce;
 use crate::arguments::DedupArguments;
-use crate::commands::losses;
+use crate::commands::{input, losses};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::picture::{self, DedupCost};
 use crate::process;
+use crate::run_state::Job;
 use std::time::Duration;
 
 pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
@@ -28,9 +29,19 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         (_, true) => Printed::Numbers,
         _ => Printed::Rows,
     };
+    let job = match (printed, arguments.invert) {
+        (Printed::Nothing, _) => Job::Remove,
+        (Printed::Rows, false) => Job::FirstRows,
+        (Printed::Rows, true) => Job::Repeats,
+        (Printed::Numbers, false) => Job::NumbersOfFirstRows,
+        (Printed::Numbers, true) => Job::NumbersOfRepeats,
+    };
     let mut pass = Pass::new(&arguments.input, machine, printed, &interrupt)?;
     let window = arguments.window.map(Into::into);
     check_options(&arguments.filter, machine.memory, window, pass.threads)?;
+    if let (Some(rejects), Some(output)) = (&arguments.input.rejects, &arguments.output) {
+        input::not_the_output(rejects, output, "the output")?;
+    }
     let parquet =
         pass.parquet_inputs()?.map(|inputs| ParquetWanted { inputs, bytes_max: pass.parquet_bytes_max() });
     let is_parquet = parquet.is_some();
@@ -56,7 +67,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         window,
         resume: arguments.resume,
         append: arguments.append,
-        prints: !arguments.remove,
+        job,
     };
     announce::at("opening");
     let session = Session::open(&wanted, threads, &scratch)?;
