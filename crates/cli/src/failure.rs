@@ -1,7 +1,9 @@
 //! Why a command ends without its answer, and the exit code that says so.
 
+use crate::page::escaped;
 use crate::units;
-use std::io;
+use std::fmt::Display;
+use std::io::{self, Write as _};
 
 /// What ends a command early. Every message is one line that names the thing and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -12,11 +14,14 @@ pub(crate) enum Failure {
     /// An input could not be read.
     #[error(transparent)]
     Ingest(overbank_ingest::Error),
-    /// Standard output went away.
-    #[error(
-        "standard output was closed before the answer was complete; read it to its end, or use --json with a file"
-    )]
+    /// Who read standard output wants no more of it, as `head` does.
+    #[error("standard output was closed before the answer was complete")]
     ClosedPipe,
+    /// There is no standard output.
+    #[error(
+        "standard output is closed, so the answer would be lost; give it a file, a pipe, or /dev/null if it is not wanted"
+    )]
+    NoOutput,
     /// The output cannot be written.
     #[error("cannot write to {place}: {source}; {}", remedy(source))]
     Output {
@@ -34,13 +39,28 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// 130 after an interrupt, as a shell expects; 2 for every other error.
+    /// As a shell expects it, 130 after an interrupt, and 141 when nobody reads on; 2 for every other error.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Interrupted(_) => 130,
+            Failure::ClosedPipe => 141,
             _ => 2,
         }
     }
+
+    /// Says it on standard error, unless the reader who left knows it.
+    pub(crate) fn say(&self) {
+        if !matches!(self, Failure::ClosedPipe) {
+            say(self);
+        }
+    }
+}
+
+/// A line on standard error. Names of files may hold control characters, which no terminal is to obey.
+pub(crate) fn say(message: impl Display) {
+    let message = message.to_string();
+    // Nobody is left to tell when standard error is closed too.
+    let _ = writeln!(io::stderr(), "overbank: {}", escaped(message.as_bytes()));
 }
 
 impl From<overbank_ingest::Error> for Failure {
@@ -112,6 +132,8 @@ fn as_given(name: &str, value: &str, why: &str) -> Option<String> {
         "delta" => "--delta",
         "cell_bits" => "--cell-bits",
         "memory" | "memory_bytes" => "--memory",
+        "keys" => "--keys",
+        "bytes" => "--flash",
         _ => return None,
     };
     let bytes = value.trim_end_matches(" bytes").parse().ok().filter(|_| option == "--memory");

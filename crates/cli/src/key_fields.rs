@@ -9,7 +9,7 @@
 
 use crate::failure::Failure;
 use overbank::store::{CommitId, Files, Participant, Prepared, Record, Store, Structure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// The name that it has in its store.
@@ -66,6 +66,29 @@ impl KeyFields {
             stored.shown(),
             self.shown()
         )))
+    }
+
+    /// What the stores at `places` remember, as far as they do; they are refused if that differs.
+    pub(crate) fn common(places: &[PathBuf], stores: &[Store]) -> Result<Option<Self>, Failure> {
+        let mut common: Option<(Self, &Path)> = None;
+        for (place, store) in places.iter().zip(stores) {
+            let Some(key) = Self::of(store)? else { continue };
+            match &common {
+                Some((other, its_place)) if !other.may_be(&key) => {
+                    return Err(Failure::Usage(format!(
+                        "{} holds keys made with {}, and {} keys made with {}, which would mean something else; merge stores \
+                         that were filled with the same --key",
+                        its_place.display(),
+                        other.shown(),
+                        place.display(),
+                        key.shown()
+                    )));
+                }
+                Some(_) => {}
+                None => common = Some((key, place)),
+            }
+        }
+        Ok(common.map(|(key, _)| key))
     }
 
     /// Whether both may name the same fields.

@@ -3,12 +3,14 @@
 mod allocator;
 mod announce;
 mod arguments;
+mod closed_output;
 mod commands;
 mod failure;
 mod interrupt;
 mod key_fields;
 mod page;
 mod picture;
+mod plain;
 mod process;
 mod progress;
 mod run_state;
@@ -16,8 +18,7 @@ mod units;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
-use failure::Outcome;
-use std::io::Write;
+use failure::{Failure, Outcome};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -30,6 +31,11 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
     };
+    if closed_output::was_closed() && arguments.command.prints() {
+        let failure = Failure::NoOutput;
+        failure.say();
+        return ExitCode::from(failure.exit_code());
+    }
     let result = match arguments.command {
         Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Count(arguments) => commands::count::run(&arguments),
@@ -40,6 +46,7 @@ fn main() -> ExitCode {
         Command::Estimate(arguments) => commands::estimate::run(&arguments),
         Command::Distinct(arguments) => commands::distinct::run(&arguments),
         Command::Quantile(arguments) => commands::quantile::run(&arguments),
+        Command::Merge(arguments) => commands::merge::run(&arguments),
         Command::Info(arguments) => commands::info::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
         Command::Plan(arguments) => commands::plan::run(&arguments),
@@ -50,8 +57,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Found) => ExitCode::SUCCESS,
         Ok(Outcome::Absent) => ExitCode::from(1),
         Err(failure) => {
-            // Nobody is left to tell when standard error is closed too.
-            let _ = writeln!(std::io::stderr(), "overbank: {failure}");
+            failure.say();
             ExitCode::from(failure.exit_code())
         }
     }
@@ -77,13 +83,28 @@ fn report_large_files() {
 fn refuse(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
     if matches!(error.kind(), DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion) {
-        // Nobody is left to tell when the help cannot be printed.
-        let _ = error.print();
-        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        let Err(lost) = error.print() else {
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        };
+        let failure = Failure::from(lost);
+        failure.say();
+        return ExitCode::from(failure.exit_code());
     }
     let text = error.to_string();
     let first = text.split("\n\n").next().unwrap_or(&text);
     let words: Vec<&str> = first.strip_prefix("error: ").unwrap_or(first).split_whitespace().collect();
-    let _ = writeln!(std::io::stderr(), "overbank: {}; --help tells more", words.join(" "));
+    let tip = meant(error).map_or_else(String::new, |name| format!("; did you mean {name}?"));
+    failure::say(format_args!("{}{tip}; --help tells more", words.join(" ")));
     ExitCode::from(2)
+}
+
+/// What a mistyped option, command or value comes nearest to.
+fn meant(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    match kinds.iter().find_map(|kind| error.get(*kind))? {
+        ContextValue::String(name) => Some(name.clone()),
+        ContextValue::Strings(names) => names.first().cloned(),
+        _ => None,
+    }
 }

@@ -1,9 +1,10 @@
 //! What a command prints: headings, aligned facts and tables that fit 80 columns, all through one writer that notices a
-//! closed pipe.
+//! closed pipe. Names of files and keys are other people's text: on a page and in a message, control characters stand escaped.
 
 use crate::failure::Failure;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use std::io::{self, Write};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
 const DIM: anstyle::Style = anstyle::Style::new().dimmed();
@@ -33,6 +34,7 @@ impl Page {
 
     /// A bold line with an empty one before it, unless it is the first.
     pub(crate) fn heading(&mut self, title: &str, note: &str) {
+        let title = escaped(title.as_bytes());
         if !self.text.is_empty() {
             self.text.push('\n');
         }
@@ -45,6 +47,7 @@ impl Page {
 
     /// One fact: its name, its value, and a remark.
     pub(crate) fn fact(&mut self, name: &str, value: &str, remark: &str) {
+        let (value, remark) = (escaped(value.as_bytes()), escaped(remark.as_bytes()));
         self.text.push_str(&format!("  {name:<18} {value:>16}"));
         if !remark.is_empty() {
             self.text.push_str(&format!("  {DIM}{remark}{DIM:#}"));
@@ -52,19 +55,19 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A line as it is.
+    /// A line without style.
     pub(crate) fn line(&mut self, text: &str) {
-        self.text.push_str(text);
+        self.text.push_str(&escaped(text.as_bytes()));
         self.text.push('\n');
     }
 
-    /// A table with a header row, at most 80 columns wide.
+    /// A table with a header row, at most 80 columns wide where its numbers allow that: text is broken over lines, numbers never.
     pub(crate) fn table(&mut self, header: &[(&str, Align)], rows: &[Vec<String>]) {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(COLUMNS - 2);
         let cell = |text: &str, align: Align| {
-            Cell::new(text).set_alignment(match align {
+            Cell::new(escaped(text.as_bytes())).set_alignment(match align {
                 Align::Left => CellAlignment::Left,
                 Align::Right => CellAlignment::Right,
             })
@@ -73,12 +76,33 @@ impl Page {
         for row in rows {
             table.add_row(row.iter().zip(header).map(|(text, (_, align))| cell(text, *align)));
         }
+        for (column, (_, align)) in table.column_iter_mut().zip(header) {
+            if matches!(align, Align::Right) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
         for (i, line) in table.lines().enumerate() {
             let line = line.trim_end();
             match i {
                 0 => self.text.push_str(&format!("{DIM} {line}{DIM:#}\n")),
                 _ => self.text.push_str(&format!(" {line}\n")),
             }
+        }
+    }
+
+    /// Numbers with their names: side by side where they fit, else one a line.
+    pub(crate) fn figures(&mut self, names: &[String], numbers: &[String]) {
+        const BETWEEN: usize = 2;
+        let widths =
+            names.iter().zip(numbers).map(|(name, number)| name.width().max(number.width()) + BETWEEN);
+        if widths.sum::<usize>() < usize::from(COLUMNS) {
+            let header: Vec<(&str, Align)> = names.iter().map(|name| (name.as_str(), Align::Right)).collect();
+            return self.table(&header, &[numbers.to_vec()]);
+        }
+        let name_columns = names.iter().map(|name| name.width()).max().unwrap_or(0);
+        let number_columns = numbers.iter().map(|number| number.width()).max().unwrap_or(0);
+        for (name, number) in names.iter().zip(numbers) {
+            self.line(&format!("  {name:<name_columns$}  {number:>number_columns$}"));
         }
     }
 
@@ -106,31 +130,39 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A key as text of at most `columns` columns: what is not printable UTF-8 is escaped, and a long key is cut with `…`.
+/// A key as text of at most `columns` columns of a terminal: what is not printable UTF-8 is escaped, and a long key is cut with `…`.
 pub(crate) fn key_text(key: &[u8], columns: usize) -> String {
-    let mut text = String::new();
-    let mut width = 0;
-    for chunk in key.utf8_chunks() {
-        let escaped = chunk
-            .valid()
-            .chars()
-            .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-            .chain(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
-        for piece in escaped {
-            let piece_width = piece.chars().count();
-            if width + piece_width > columns {
-                while width + 1 > columns {
-                    text.pop();
-                    width -= 1;
-                }
-                text.push('…');
-                return text;
-            }
-            text.push_str(&piece);
-            width += piece_width;
-        }
+    let text = escaped(key);
+    if text.is_empty() {
+        return "(empty)".to_owned();
     }
-    if text.is_empty() { "(empty)".to_owned() } else { text }
+    if text.width() <= columns {
+        return text;
+    }
+    let mut kept = String::new();
+    for character in text.chars() {
+        if kept.width() + character.width().unwrap_or(0) + 1 > columns {
+            break;
+        }
+        kept.push(character);
+    }
+    kept + "…"
+}
+
+/// Bytes as text that no terminal takes for more: control characters and what is not UTF-8 are escaped.
+pub(crate) fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character.is_control() {
+                text.extend(character.escape_default())
+            } else {
+                text.push(character)
+            }
+        }
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -144,6 +176,48 @@ mod tests {
         assert_eq!(key_text(b"\xff\x00", 20), "\\xff\\u{0}");
         assert_eq!(key_text(b"abcdefghij", 5), "abcd…");
         assert_eq!(key_text(b"", 5), "(empty)");
+        assert_eq!(key_text("日本語のキー".as_bytes(), 7), "日本語…", "a wide character takes two columns");
+    }
+
+    #[test]
+    fn numbers_are_never_broken_over_lines() {
+        let long = ["-4,000,000,000,500,000".to_owned(), "1.80000e308".to_owned()];
+        let names: Vec<String> = (0..9).map(|i| format!("p{i}")).collect();
+        for columns in 2..=9 {
+            let numbers: Vec<String> = long.iter().cycle().take(columns).cloned().collect();
+            let mut page = Page::new();
+            page.figures(&names[..columns], &numbers);
+            page.table(
+                &[("at most", Align::Right), ("key", Align::Left)],
+                &[vec![long[0].clone(), "k".repeat(90)]],
+            );
+            for number in &numbers {
+                assert!(page.text.contains(number.as_str()), "{number} in {}", page.text);
+            }
+        }
+    }
+
+    #[test]
+    fn no_name_reaches_the_terminal_with_control_characters() {
+        let name = "a\u{1b}[31mred\n\u{9b}b";
+        let mut page = Page::new();
+        page.heading(name, "");
+        page.fact("file", name, name);
+        page.line(name);
+        page.table(&[("name", Align::Left)], &[vec![name.to_owned()]]);
+        let plain = anstream::adapter::strip_str(&page.text).to_string();
+        assert!(!plain.chars().any(|character| character.is_control() && character != '\n'), "{plain:?}");
+        assert_eq!((plain.matches("red").count(), plain.matches("\\u{1b}[31m").count()), (5, 5), "{plain}");
+    }
+
+    #[test]
+    fn wide_characters_keep_columns_aligned() {
+        let mut page = Page::new();
+        let row = |key: &str| vec![key.to_owned(), "7".to_owned()];
+        page.table(&[("key", Align::Left), ("count", Align::Right)], &[row("日本"), row("abcd"), row("é")]);
+        let plain = anstream::adapter::strip_str(&page.text).to_string();
+        let widths: Vec<usize> = plain.lines().map(UnicodeWidthStr::width).collect();
+        assert!(widths.iter().all(|&width| width == widths[0]), "{plain}");
     }
 
     #[test]

@@ -132,17 +132,19 @@ pub(crate) fn small(value: f64) -> String {
     }
 }
 
-/// A measured number: integers plainly, others with six significant digits.
+/// A measured number: whole ones and those of more than six digits (a time since 1970 in any unit, say) without a fraction, others
+/// with six significant digits; with an exponent only beyond 2^63 and below 1e-4.
 pub(crate) fn number(value: f64) -> String {
-    if value.fract() == 0.0 && value.abs() < 1e15 {
-        let text = count(value.abs() as u64);
+    let magnitude = value.abs();
+    if magnitude < 2f64.powi(63) && (value.fract() == 0.0 || magnitude >= 999_999.5) {
+        let text = count(magnitude.round() as u64);
         return if value < 0.0 { format!("-{text}") } else { text };
     }
-    if value.abs() >= 1e9 || value.abs() < 1e-4 {
-        return format!("{value:.5e}");
+    if (1.0..1e6).contains(&magnitude) {
+        let digits_before = magnitude.log10().floor() as usize + 1;
+        return format!("{value:.*}", 6usize.saturating_sub(digits_before));
     }
-    let digits_before = value.abs().log10().floor().max(0.0) as usize + 1;
-    format!("{value:.*}", 6usize.saturating_sub(digits_before))
+    if (1e-4..1.0).contains(&magnitude) { format!("{value:.5}") } else { format!("{value:.5e}") }
 }
 
 #[cfg(test)]
@@ -189,5 +191,10 @@ mod tests {
         assert_eq!(number(12.0), "12");
         assert_eq!(number(-1234.5), "-1234.50");
         assert_eq!(number(0.25), "0.25000");
+        assert_eq!(number(1_577_836_800.25), "1,577,836,800");
+        assert_eq!(number(-4.000_000_000_5e15), "-4,000,000,000,500,000");
+        assert_eq!(number(999_999.7), "1,000,000");
+        assert_eq!(number(1.7e308), "1.70000e308");
+        assert_eq!(number(-5e-324), "-4.94066e-324");
     }
 }

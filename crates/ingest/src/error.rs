@@ -162,7 +162,7 @@ pub enum Error {
     },
 
     /// No column has the name that was asked for.
-    #[error("no such column {name:?} in {}; columns are: {}", path.display(), columns.join(", "))]
+    #[error("no such column {name:?} in {}{}; columns are: {}", path.display(), meant(name, columns), listed(columns))]
     NoSuchColumn {
         /// The name.
         name: String,
@@ -283,5 +283,52 @@ impl Error {
                 | Self::Unsupported { .. }
                 | Self::DoesNotFit { .. }
         )
+    }
+}
+
+/// The first columns, long names cut: what is no table may have a megabyte for a name.
+fn listed(columns: &[String]) -> String {
+    const COLUMNS_SHOWN: usize = 100;
+    const CHARACTERS_SHOWN: usize = 60;
+    let cut = |column: &String| match column.char_indices().nth(CHARACTERS_SHOWN) {
+        Some((end, _)) => format!("{}…", &column[..end]),
+        None => column.clone(),
+    };
+    let mut names: Vec<String> = columns.iter().take(COLUMNS_SHOWN).map(cut).collect();
+    if columns.len() > COLUMNS_SHOWN {
+        names.push(format!("and {} more", columns.len() - COLUMNS_SHOWN));
+    }
+    names.join(", ")
+}
+
+/// The column that a mistyped name comes nearest to, as a question.
+fn meant(name: &str, columns: &[String]) -> String {
+    /// Names this alike are taken for one another, as those of options are.
+    const ALIKE: f64 = 0.7;
+    let likeness = |column: &String| strsim::jaro(&name.to_lowercase(), &column.to_lowercase());
+    let nearest = columns.iter().map(|column| (likeness(column), column)).max_by(|a, b| a.0.total_cmp(&b.0));
+    match nearest {
+        Some((likeness, column)) if likeness > ALIKE => format!("; did you mean {column:?}?"),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_column_is_asked_back() {
+        let columns = ["user_id", "name", "ms"].map(str::to_owned);
+        assert_eq!(meant("User_ID", &columns), "; did you mean \"user_id\"?");
+        assert_eq!(meant("nmae", &columns), "; did you mean \"name\"?");
+        assert_eq!(meant("zebra", &columns), "");
+        assert_eq!(meant("x", &[]), "");
+    }
+
+    #[test]
+    fn a_list_of_columns_is_short() {
+        assert_eq!(listed(&["a".to_owned(), "é".repeat(61)]), format!("a, {}…", "é".repeat(60)));
+        assert!(listed(&vec!["x".to_owned(); 103]).ends_with(", x, and 3 more"));
     }
 }

@@ -1,5 +1,6 @@
 //! The options of the commands that ask whether a key was seen before.
 
+use super::OutputArguments;
 use super::input::{InputArguments, MachineArguments, parse_seconds};
 use crate::units::{parse_bytes, parse_count};
 use clap::{Args, Subcommand, ValueHint};
@@ -143,9 +144,8 @@ pub(crate) struct KeyArguments {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) keys_from: Option<PathBuf>,
 
-    /// Print JSON, one object a key
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 }
 
 #[derive(Subcommand, Debug)]

@@ -2,6 +2,7 @@
 
 mod filter;
 mod input;
+mod output;
 mod stream;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -10,6 +11,7 @@ pub(crate) use filter::{
     KeyArguments, MergeArguments, PANES, SeenArguments, WindowLength,
 };
 pub(crate) use input::{InputArguments, MachineArguments, MissingName};
+pub(crate) use output::{Form, OutputArguments};
 use std::path::PathBuf;
 pub(crate) use stream::StreamArguments;
 
@@ -46,9 +48,11 @@ pub(crate) enum Command {
     /// with 95 % confidence for each other key
     Estimate(KeyArguments),
     /// Show how many distinct keys a store has seen, with bounds
-    Distinct(StoreArguments),
+    Distinct(DistinctArguments),
     /// Show quantiles of the value, or of the key lengths, of a store
     Quantile(QuantileArguments),
+    /// Put what stores counted, or remember, apart into a new store
+    Merge(MergeStoresArguments),
     /// Show what a store holds: its summaries, sizes, seed and last commit
     Info(StoreArguments),
     /// Read every checksum of a store and report damage
@@ -68,6 +72,17 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    /// Whether it writes to standard output.
+    pub(crate) fn prints(&self) -> bool {
+        match self {
+            Command::Man { .. } => false,
+            Command::Dedup(arguments) => !arguments.remove && arguments.output.is_none(),
+            _ => true,
+        }
+    }
+}
+
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -81,7 +96,7 @@ pub(crate) struct ProfileArguments {
     pub(crate) stream: StreamArguments,
 
     /// The numeric field whose quantiles are wanted; without it, quantiles of the key lengths in bytes
-    #[arg(short, long, value_name = "FIELD")]
+    #[arg(long, value_name = "FIELD")]
     pub(crate) value: Option<String>,
 
     /// The size of the sketch in the store that counts keys that are not heavy: their estimates come nearer to the truth in
@@ -89,6 +104,10 @@ pub(crate) struct ProfileArguments {
     /// memory if that is 16 MiB or more]
     #[arg(long, value_name = "SIZE", requires = "store", value_parser = crate::units::parse_bytes)]
     pub(crate) flash: Option<u64>,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -96,10 +115,15 @@ pub(crate) struct ProfileArguments {
 An estimate is too high by epsilon times the total weight with probability delta at most. The sketch has e / epsilon
 columns and ln(1 / delta) rows of 4-byte cells; `overbank plan` shows what that costs. Heavy keys are counted in RAM.
 
+With --output tsv or csv it prints the heavy keys that it keeps, all of them unless -n says how many, the heaviest first:
+count, at least, at most, key. While fewer different keys came than RAM holds, these are all keys, as `sort | uniq -c`
+has them.
+
 Examples:
   overbank count --store urls urls.txt.gz
   overbank count --key user.id --epsilon 1e-8 --store users 'logs/*.jsonl.zst'
   overbank count --flash 64GiB --memory 1GiB --store kmers reads.txt.zst
+  overbank count --store words --format whitespace --key 1 --output tsv text.txt > counts.tsv
   overbank estimate urls https://example.org/")]
 pub(crate) struct CountArguments {
     #[command(flatten)]
@@ -112,6 +136,9 @@ pub(crate) struct CountArguments {
     /// on the order of rows and on threads, and lower bounds are wider
     #[arg(long)]
     pub(crate) conservative: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 }
 
 /// The size of a sketch on flash, and what it costs to run.
@@ -173,9 +200,52 @@ pub(crate) struct TopArguments {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
 
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The stores must have been made with the same --seed, --hash, --key and --memory, and with the same --flash or --epsilon
+if they have a sketch on flash. The new store answers for all their streams together: bounds hold, and the errors of
+estimates add up. Stores of dedup and filter build are merged as `overbank filter merge` does it. All of it or nothing:
+after an error or a signal there is no new store.
+
+Examples:
+  overbank profile --seed 7 --store monday monday.log
+  overbank profile --seed 7 --store tuesday tuesday.log
+  overbank merge week monday tuesday
+  overbank top week")]
+pub(crate) struct MergeStoresArguments {
+    /// The new store
+    #[arg(value_name = "OUT", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
+
+    /// The stores that are put together; they stay as they are
+    #[arg(value_name = "STORE", required = true, value_hint = ValueHint::DirPath)]
+    pub(crate) stores: Vec<PathBuf>,
+
+    /// The memory that everything together may use [default: what counts were made with; 64 MiB for keys seen]
+    #[arg(short, long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
+    pub(crate) memory: Option<u64>,
+
+    /// How many of the heaviest keys to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DistinctArguments {
+    /// A store that `overbank profile` or `overbank count` made
+    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
+    pub(crate) store: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 }
 
 #[derive(Args, Debug)]
@@ -188,9 +258,8 @@ pub(crate) struct QuantileArguments {
     #[arg(value_name = "QUANTILE", default_values_t = [0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0], value_parser = parse_quantile)]
     pub(crate) quantiles: Vec<f64>,
 
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 }
 
 #[derive(Args, Debug)]

@@ -30,13 +30,9 @@ pub(crate) struct StreamArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "store", value_parser = parse_seconds)]
     pub(crate) commit_every: f64,
 
-    /// How many of the heaviest keys to show
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
-    pub(crate) top: usize,
-
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// How many of the heaviest keys to show [default: 10]
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) top: Option<usize>,
 
     #[command(flatten)]
     pub(crate) machine: MachineArguments,

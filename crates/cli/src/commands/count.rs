@@ -6,7 +6,7 @@
 
 use super::sketch;
 use super::stream::{self, Demand, Flash, Job};
-use crate::arguments::CountArguments;
+use crate::arguments::{CountArguments, Form};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::print_json;
 use crate::picture::{self, Counts};
@@ -27,12 +27,20 @@ pub(crate) fn run(arguments: &CountArguments) -> CommandResult {
     let flash = Some(Flash { options, demand });
     let pass = stream::run(&Job { arguments: stream, value: None, flash })?;
     let profile = pass.profile();
-    let report = profile.report(stream.top, &[])?;
-    let counts = Counts::of(&profile)?;
-    if stream.json {
-        print_json(&picture::stream_json(&pass.inputs, &report, &counts, &pass.skipped, &pass.cost))?;
-    } else {
-        picture::count_page(&pass.title(), &report, &counts, &pass.skipped, &pass.cost).print()?;
+    let form = arguments.output.form();
+    // Lines are a list of counts, a page and an object a report with the head of one.
+    let most = if matches!(form, Form::Tsv | Form::Csv) { usize::MAX } else { super::TOP };
+    let report = profile.report(stream.top.unwrap_or(most), &[])?;
+    match form {
+        Form::Json => {
+            let counts = Counts::of(&profile)?;
+            print_json(&picture::stream_json(&pass.inputs, &report, &counts, &pass.skipped, &pass.cost))?;
+        }
+        Form::Table => {
+            let counts = Counts::of(&profile)?;
+            picture::count_page(&pass.title(), &report, &counts, &pass.skipped, &pass.cost).print()?;
+        }
+        Form::Tsv | Form::Csv => picture::print_heavy(form, &report.heavy)?,
     }
     drop(profile);
     pass.finish()?;

@@ -6,9 +6,10 @@
 //! Each batch of keys is printed before the next is read; the sketch on flash is read in its own order.
 
 use super::{Snapshot, keys};
-use crate::arguments::KeyArguments;
+use crate::arguments::{Form, KeyArguments};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::key_text;
+use crate::plain::{Field, Plain};
 use crate::{picture, units};
 use overbank::profile::Estimate;
 use serde_json::json;
@@ -21,7 +22,7 @@ const AT_LEAST: &str = "at least, 95 %";
 
 pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
     let mut snapshot = Snapshot::open(&arguments.store)?;
-    let mut printer = Printer::start(arguments.json, snapshot.profile.weight())?;
+    let mut printer = Printer::start(arguments.output.form(), snapshot.profile.weight())?;
     let mut absent = false;
     let keys = keys::Keys::of(arguments, &snapshot.store)?;
     keys.each_batch(|batch| {
@@ -32,28 +33,29 @@ pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
         absent |= bounds.iter().any(|bounds| bounds.upper == 0);
         Ok(())
     })?;
-    printer.out.flush()?;
+    printer.out.get_mut().flush()?;
     Ok(if absent { Outcome::Absent } else { Outcome::Found })
 }
 
-/// Lines on standard output, of a table whose widths are known from the start, or of JSON.
+/// Lines on standard output: of a table whose widths are known from the start, of JSON, or plain.
 struct Printer {
-    out: BufWriter<io::StdoutLock<'static>>,
-    is_json: bool,
+    out: Plain<BufWriter<io::StdoutLock<'static>>>,
+    form: Form,
     number_columns: usize,
     key_columns: usize,
 }
 
 impl Printer {
     /// No count is longer than the total weight, or than what a counter holds.
-    fn start(is_json: bool, weight: u128) -> Result<Self, Failure> {
+    fn start(form: Form, weight: u128) -> Result<Self, Failure> {
         let number_columns = units::count(weight.min(u64::MAX.into())).len().max("no bound".len());
         let least_columns = number_columns.max(AT_LEAST.len());
         let key_columns = COLUMNS.saturating_sub(1 + 2 * (number_columns + 2) + least_columns + 2);
         let key_columns = key_columns.max(KEY_COLUMNS_MIN);
         let out = BufWriter::new(io::stdout().lock());
-        let mut printer = Self { out, is_json, number_columns, key_columns };
-        if !is_json {
+        let out = Plain::begin(form, out, &["estimate", "lower", "upper", "key"])?;
+        let mut printer = Self { out, form, number_columns, key_columns };
+        if form == Form::Table {
             printer.line(["count", AT_LEAST, "at most"], "key")?;
         }
         Ok(printer)
@@ -61,27 +63,35 @@ impl Printer {
 
     fn print(&mut self, key: &[u8], bounds: &Estimate) -> Result<(), Failure> {
         let Estimate { estimate, lower, upper, lower_confidence } = *bounds;
-        if !self.is_json {
-            let numbers = [units::bound(estimate), units::count(lower), units::bound(upper)];
-            let text = key_text(key, self.key_columns);
-            return self.line(numbers.each_ref().map(String::as_str), &text);
+        match self.form {
+            Form::Table => {
+                let numbers = [units::bound(estimate), units::count(lower), units::bound(upper)];
+                let text = key_text(key, self.key_columns);
+                self.line(numbers.each_ref().map(String::as_str), &text)
+            }
+            Form::Json => {
+                let mut facts = json!({
+                    "estimate": picture::bound_json(estimate),
+                    "lower": lower,
+                    "upper": picture::bound_json(upper),
+                    "lower_confidence": lower_confidence,
+                });
+                if bounds.saturated() {
+                    facts["saturated"] = true.into();
+                }
+                Ok(writeln!(self.out.get_mut(), "{}", keys::as_json(key, &facts))?)
+            }
+            Form::Tsv | Form::Csv => {
+                let [estimate, lower, upper] =
+                    [Field::bound(estimate), Field::Count(lower), Field::bound(upper)];
+                Ok(self.out.row(&[estimate, lower, upper, Field::Text(key)])?)
+            }
         }
-        let mut facts = json!({
-            "estimate": picture::bound_json(estimate),
-            "lower": lower,
-            "upper": picture::bound_json(upper),
-            "lower_confidence": lower_confidence,
-        });
-        if bounds.saturated() {
-            facts["saturated"] = true.into();
-        }
-        let object = keys::as_json(key, &facts);
-        Ok(writeln!(self.out, "{object}")?)
     }
 
     fn line(&mut self, numbers: [&str; 3], key: &str) -> Result<(), Failure> {
         let (width, least_width) = (self.number_columns, self.number_columns.max(AT_LEAST.len()));
         let [count, least, most] = numbers;
-        Ok(writeln!(self.out, " {count:>width$}  {least:>least_width$}  {most:>width$}  {key}")?)
+        Ok(writeln!(self.out.get_mut(), " {count:>width$}  {least:>least_width$}  {most:>width$}  {key}")?)
     }
 }

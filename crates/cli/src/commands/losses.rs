@@ -2,12 +2,11 @@
 //! always said, on standard error, however quiet a command is.
 
 use super::input::{ROWS_SHOWN, shown_input};
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::picture::Skipped;
 use crate::units;
 use overbank::profile::Plan;
 use overbank_ingest::{Batch, Error, Fault};
-use std::io::Write as _;
 
 /// The rows of a pass by what became of them.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +29,7 @@ impl Losses {
                 let was = if count == 1 { "was" } else { "were" };
                 let first = self.first.iter().find(|row| row.fault == fault);
                 let first = first.map_or(String::new(), |row| format!(", the first in {}", place(row)));
-                say(&format!("{} {what} {was} {fate}{first}", units::count(count)));
+                say(format_args!("{} {what} {was} {fate}{first}", units::count(count)));
             }
         };
         let rows = |count| if count == 1 { "row" } else { "rows" };
@@ -43,11 +42,6 @@ impl Losses {
 
 fn place(row: &Skipped) -> String {
     format!("line {} of {}: {}", units::count(row.line), row.input, row.why)
-}
-
-fn say(text: &str) {
-    // Nobody is left to tell when standard error is closed too.
-    let _ = writeln!(std::io::stderr(), "overbank: {text}");
 }
 
 /// Adds up what batches say of their rows, in any order.
@@ -182,7 +176,7 @@ pub(super) fn report_failures(
         return Ok(());
     }
     for failure in failures {
-        say(&failure.to_string());
+        failure.say();
     }
     Err(Failure::Usage(format!(
         "{count} of {inputs} inputs could not be read to the end; what was read of them, and the others, is in the answer"

@@ -10,6 +10,7 @@ mod input;
 mod keys;
 mod losses;
 pub(crate) mod man;
+pub(crate) mod merge;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod quantile;
@@ -19,6 +20,7 @@ mod session;
 mod sketch;
 mod stream;
 pub(crate) mod top;
+mod unnamed;
 pub(crate) mod verify;
 
 use crate::failure::Failure;
@@ -26,9 +28,26 @@ use overbank::profile::Profile;
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
 
+/// How many of the heaviest keys are shown, unless told otherwise.
+pub(crate) const TOP: usize = 10;
+
 /// Opens a store to be queried, also beside a process that writes it.
 pub(crate) fn open_to_read(directory: &Path) -> Result<Store, Failure> {
     Ok(Store::open_read_only(directory, StoreOptions::new())?)
+}
+
+/// Opens a store with its profile, to be queried.
+pub(crate) fn open_profile(directory: &Path) -> Result<(Store, Profile), Failure> {
+    let store = open_to_read(directory)?;
+    if !Profile::is_in(&store) && store.record(filter::NAME).is_some() {
+        return Err(Failure::Usage(format!(
+            "{} holds no profile but keys seen: ask it with `overbank seen` or `overbank filter info`, or name a store that profile \
+             or count made",
+            directory.display()
+        )));
+    }
+    let profile = Profile::load(&store)?;
+    Ok((store, profile))
 }
 
 /// A store's last commit with its profile, to be asked. A writer beside it may write over what an older commit had on flash, so a
@@ -44,8 +63,7 @@ const ATTEMPTS: usize = 5;
 
 impl<'d> Snapshot<'d> {
     pub(crate) fn open(directory: &'d Path) -> Result<Self, Failure> {
-        let store = open_to_read(directory)?;
-        let profile = Profile::load(&store)?;
+        let (store, profile) = open_profile(directory)?;
         Ok(Self { directory, store, profile })
     }
 

@@ -16,9 +16,9 @@ pub(crate) fn run(arguments: &ProfileArguments) -> CommandResult {
     let job = Job { arguments: &arguments.stream, value: arguments.value.as_ref(), flash };
     let pass = stream::run(&job)?;
     let profile = pass.profile();
-    let report = profile.report(arguments.stream.top, &RANKS)?;
+    let report = profile.report(arguments.stream.top.unwrap_or(super::TOP), &RANKS)?;
     let counts = Counts::of(&profile)?;
-    if arguments.stream.json {
+    if arguments.json {
         print_json(&picture::json(&pass.inputs, &report, &counts, &pass.skipped, &pass.cost))?;
     } else {
         picture::page(&pass.title(), &report, &counts, &pass.skipped, &pass.cost).print()?;

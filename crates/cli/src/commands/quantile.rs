@@ -1,20 +1,25 @@
 //! `overbank quantile STORE [QUANTILE…]`: quantiles of the value or of the key lengths.
 
-use crate::arguments::QuantileArguments;
+use crate::arguments::{Form, QuantileArguments};
 use crate::failure::{CommandResult, Outcome};
 use crate::page::{Page, print_json};
 use crate::picture;
-use overbank::profile::Profile;
+use crate::plain::{self, Field};
 
 pub(crate) fn run(arguments: &QuantileArguments) -> CommandResult {
-    let profile = Profile::load(&super::open_to_read(&arguments.store)?)?;
+    let (_, profile) = super::open_profile(&arguments.store)?;
     let values = profile.values(&arguments.quantiles);
-    if arguments.json {
-        print_json(&picture::values_json(&values))?;
-    } else {
-        let mut page = Page::new();
-        picture::quantile_lines(&mut page, &values);
-        page.print()?;
+    match arguments.output.form() {
+        Form::Json => print_json(&picture::values_json(&values))?,
+        Form::Table => {
+            let mut page = Page::new();
+            picture::quantile_lines(&mut page, &values);
+            page.print()?;
+        }
+        form @ (Form::Tsv | Form::Csv) => {
+            let row = |&(rank, value): &(f64, f64)| [Field::Number(rank), Field::Number(value)];
+            plain::print(form, &["rank", "value"], values.quantiles.iter().map(row))?;
+        }
     }
     Ok(if values.count == 0 { Outcome::Absent } else { Outcome::Found })
 }

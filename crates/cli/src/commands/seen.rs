@@ -3,10 +3,11 @@
 //! Each batch of keys is printed before the next is read; the filter on flash is read in its own order, all levels at once.
 
 use super::{filter, keys, open_to_read};
-use crate::arguments::SeenArguments;
-use crate::failure::{CommandResult, Failure, Outcome};
+use crate::arguments::{Form, SeenArguments};
+use crate::failure::{CommandResult, Failure, Outcome, say};
 use crate::key_fields::KeyFields;
 use crate::page::key_text;
+use crate::plain::{Field, Plain};
 use crate::units;
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
@@ -20,7 +21,9 @@ pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
     let store = open_to_read(&asked.store)?;
     let filter = filter::info::open(&store, &asked.store)?;
     let reader = filter.lock().unwrap_or_else(PoisonError::into_inner).reader();
-    let mut out = BufWriter::new(io::stdout().lock());
+    let form = asked.output.form();
+    let names = if arguments.counts { ["count", "key"] } else { ["answer", "key"] };
+    let mut out = Plain::begin(form, BufWriter::new(io::stdout().lock()), &names)?;
     let mut absent = false;
     let fields = KeyFields::of(&store)?;
     let mut has_warned = false;
@@ -34,49 +37,54 @@ pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
         if arguments.counts {
             for (key, count) in batch.keys().zip(reader.count_many(batch.hashes())?) {
                 absent |= count == 0;
-                print(&mut out, key, count > 0, Some(count), asked.json)?;
+                print(&mut out, key, count > 0, Some(count), form)?;
             }
         } else {
             for (key, is_seen) in batch.keys().zip(reader.contains_many(batch.hashes())?) {
                 absent |= !is_seen;
-                print(&mut out, key, is_seen, None, asked.json)?;
+                print(&mut out, key, is_seen, None, form)?;
             }
         }
         Ok(())
     })?;
-    out.flush()?;
+    out.get_mut().flush()?;
     Ok(if absent { Outcome::Absent } else { Outcome::Found })
 }
 
 /// Says on standard error that a key cannot have come, for it is written otherwise than those of the store.
 fn warn_of_other_fields(key: &[u8], fields: &KeyFields) {
-    // Nobody is left to tell when standard error is closed too.
-    let _ = writeln!(
-        io::stderr(),
-        "overbank: the store's keys were made with {}: they have {} fields with a tab between, unlike {}; it cannot have come",
+    say(format_args!(
+        "the store's keys were made with {}: they have {} fields with a tab between, unlike {}; it cannot have come",
         fields.shown(),
         fields.len(),
         key_text(key, KEY_COLUMNS)
-    );
+    ));
 }
 
 fn print(
-    out: &mut impl Write,
+    out: &mut Plain<impl Write>,
     key: &[u8],
     is_seen: bool,
     count: Option<u64>,
-    is_json: bool,
+    form: Form,
 ) -> Result<(), Failure> {
-    if is_json {
-        let mut facts = json!({ "seen": is_seen });
-        if let Some(count) = count {
-            facts["count"] = count.into();
+    let word = if is_seen { "seen" } else { "new" };
+    match form {
+        Form::Json => {
+            let mut facts = json!({ "seen": is_seen });
+            if let Some(count) = count {
+                facts["count"] = count.into();
+            }
+            writeln!(out.get_mut(), "{}", keys::as_json(key, &facts))?;
         }
-        return Ok(writeln!(out, "{}", keys::as_json(key, &facts))?);
+        Form::Table => {
+            let answer = count.map_or_else(|| word.to_owned(), units::count);
+            writeln!(out.get_mut(), " {answer:>12}  {}", key_text(key, KEY_COLUMNS))?;
+        }
+        Form::Tsv | Form::Csv => {
+            let answer = count.map_or(Field::Text(word.as_bytes()), Field::Count);
+            out.row(&[answer, Field::Text(key)])?;
+        }
     }
-    let answer = match count {
-        Some(count) => units::count(count),
-        None => (if is_seen { "seen" } else { "new" }).to_owned(),
-    };
-    Ok(writeln!(out, " {answer:>12}  {}", key_text(key, KEY_COLUMNS))?)
+    Ok(())
 }

@@ -67,11 +67,20 @@ impl Session {
     /// The profile of a store that has one, and where its reader stood, if the arguments allow to go on with it.
     fn recover(job: &Job<'_>, store: &Store, threads: usize) -> Result<(Profile, Option<Position>), Failure> {
         let arguments = job.arguments;
-        let state = RunState::from_bytes(&store.position())?;
         let directory = arguments.store.as_deref().unwrap_or(Path::new("the store")).display();
+        let position = store.position();
+        if position.is_empty() && !arguments.append {
+            return Err(Failure::Usage(format!(
+                "{directory} was merged from other stores and has no stream to go on with; give --append to add files, or \
+                 another directory"
+            )));
+        }
+        // What was merged is complete, and has no place in a stream.
+        let state = if position.is_empty() { None } else { Some(RunState::from_bytes(&position)?) };
+        let is_complete = state.as_ref().is_none_or(|state| state.complete);
         let profile = Profile::load_for(store, threads)?;
         let rows = units::count(profile.rows());
-        let (what, remedy) = if state.complete {
+        let (what, remedy) = if is_complete {
             ("the whole profile of a stream", "--append to add more files, or another directory")
         } else {
             ("a profile that was interrupted", "--resume to go on with it, or another directory")
@@ -81,7 +90,7 @@ impl Session {
                 "{directory} already holds {what}, {rows} rows; give {remedy}"
             )));
         }
-        if arguments.append && !state.complete {
+        if arguments.append && !is_complete {
             return Err(Failure::Usage(format!(
                 "{directory} holds {what}, {rows} rows; give --resume before --append"
             )));
@@ -101,7 +110,7 @@ impl Session {
         if let Some(flash) = &job.flash {
             same_sketch(&profile, flash, &directory.to_string())?;
         }
-        Ok((profile, arguments.resume.then_some(state.position)))
+        Ok((profile, state.filter(|_| arguments.resume).map(|state| state.position)))
     }
 
     pub(super) fn profile(&self) -> MutexGuard<'_, Profile> {

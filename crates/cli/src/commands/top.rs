@@ -1,7 +1,7 @@
 //! `overbank top STORE`: the heaviest keys with lower and upper bounds.
 
 use super::Snapshot;
-use crate::arguments::TopArguments;
+use crate::arguments::{Form, TopArguments};
 use crate::failure::{CommandResult, Outcome};
 use crate::page::{Page, print_json};
 use crate::picture;
@@ -9,16 +9,18 @@ use serde_json::json;
 
 pub(crate) fn run(arguments: &TopArguments) -> CommandResult {
     let report = Snapshot::open(&arguments.store)?.ask(|profile| profile.report(arguments.top, &[]))?;
-    if arguments.json {
-        print_json(&json!({
+    match arguments.output.form() {
+        Form::Json => print_json(&json!({
             "weight": picture::weight_json(report.weight),
             "heavy_threshold": picture::bound_json(report.heavy_threshold),
             "heavy": report.heavy.iter().map(picture::heavy_json).collect::<Vec<_>>(),
-        }))?;
-    } else {
-        let mut page = Page::new();
-        picture::heavy_section(&mut page, &report);
-        page.print()?;
+        }))?,
+        Form::Table => {
+            let mut page = Page::new();
+            picture::heavy_section(&mut page, &report);
+            page.print()?;
+        }
+        form @ (Form::Tsv | Form::Csv) => picture::print_heavy(form, &report.heavy)?,
     }
     Ok(if report.heavy.is_empty() { Outcome::Absent } else { Outcome::Found })
 }

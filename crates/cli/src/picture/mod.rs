@@ -8,10 +8,14 @@ pub(crate) use filter::{
     DedupCost, FilterFacts, RowCounts, filter_json, filter_lines, print_dedup, run_table,
 };
 
+use crate::arguments::Form;
+use crate::failure::Failure;
 use crate::page::{Align, Page, key_text};
+use crate::plain::{self, Field};
 use crate::units;
 use overbank::profile::{HeavyHitter, Measure, Report, Values};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// What a run cost.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +64,7 @@ pub(crate) fn page(title: &str, report: &Report, counts: &Counts, skipped: &[Ski
 }
 
 /// Rows, bytes, distinct keys.
-fn stream_lines(page: &mut Page, report: &Report, skipped: &[Skipped]) {
+pub(crate) fn stream_lines(page: &mut Page, report: &Report, skipped: &[Skipped]) {
     page.fact("rows", &units::count(report.rows), "");
     if report.weight != u128::from(report.rows) {
         page.fact("total weight", &units::count(report.weight), "");
@@ -156,6 +160,18 @@ pub(crate) fn heavy_section(page: &mut Page, report: &Report) {
     );
 }
 
+/// The heavy keys as lines, all that there are.
+pub(crate) fn print_heavy(form: Form, heavy: &[HeavyHitter]) -> Result<(), Failure> {
+    let names: Vec<Vec<u8>> = heavy
+        .iter()
+        .map(|key| if key.truncated { [&key.key[..], "…".as_bytes()].concat() } else { key.key.clone() })
+        .collect();
+    let rows = heavy.iter().zip(&names).map(|(key, name)| {
+        [Field::bound(key.estimate), Field::Count(key.lower), Field::bound(key.upper), Field::Text(name)]
+    });
+    plain::print(form, &["estimate", "lower", "upper", "key"], rows)
+}
+
 /// The lines of quantiles.
 pub(crate) fn quantile_lines(page: &mut Page, values: &Values) {
     let what = match values.measure {
@@ -167,12 +183,10 @@ pub(crate) fn quantile_lines(page: &mut Page, values: &Values) {
         page.line("  no values");
         return;
     }
-    let (names, numbers): (Vec<String>, Vec<String>) =
-        values.quantiles.iter().map(|&(rank, number)| (rank_name(rank), units::number(number))).unzip();
-    let mean = values.mean.map_or_else(String::new, units::number);
-    let header: Vec<(&str, Align)> =
-        names.iter().map(|name| (name.as_str(), Align::Right)).chain([("mean", Align::Right)]).collect();
-    page.table(&header, &[numbers.into_iter().chain([mean]).collect()]);
+    let quantiles = values.quantiles.iter().map(|&(rank, number)| (rank_name(rank), units::number(number)));
+    let mean = values.mean.map(|mean| ("mean".to_owned(), units::number(mean)));
+    let (names, numbers): (Vec<String>, Vec<String>) = quantiles.chain(mean).unzip();
+    page.figures(&names, &numbers);
 }
 
 /// `p50`, `p99.9`, `min`, `max`.
@@ -247,6 +261,22 @@ pub(crate) fn stream_json(
             "written_bytes": cost.written_bytes,
             "threads": cost.threads,
         },
+    })
+}
+
+/// What several stores counted together, as JSON.
+pub(crate) fn merged_json(stores: &[PathBuf], report: &Report) -> Value {
+    let (least, most) = report.repeat_share_bounds();
+    json!({
+        "stores": stores.iter().map(|store| store.display().to_string()).collect::<Vec<_>>(),
+        "rows": report.rows,
+        "weight": weight_json(report.weight),
+        "bytes": report.bytes,
+        "skipped": report.skipped,
+        "distinct": distinct_json(&report.distinct),
+        "repeat_share": {"estimate": report.repeat_share(), "lower": least, "upper": most, "exact": report.distinct.exact},
+        "heavy_threshold": bound_json(report.heavy_threshold),
+        "heavy": report.heavy.iter().map(heavy_json).collect::<Vec<_>>(),
     })
 }
 

@@ -29,6 +29,12 @@ impl Run {
         self
     }
 
+    /// Adds more arguments, split at blanks.
+    pub(crate) fn args(mut self, words: &str) -> Self {
+        self.command.args(words.split_whitespace());
+        self
+    }
+
     /// Feeds standard input.
     pub(crate) fn fed(mut self, input: impl Into<Vec<u8>>) -> Self {
         self.input = input.into();
@@ -107,6 +113,11 @@ impl Ran {
     pub(crate) fn fails_naming(&self, words: &[&str]) {
         self.ends_naming(2, words);
         assert_eq!(self.out, "", "an error prints no answer: {}", self.err);
+    }
+
+    /// Checks that nobody was told that the reader of standard output left: who sent it away knows.
+    pub(crate) fn ends_in_silence(&self) {
+        assert_eq!((self.code, self.err.as_str(), self.out.as_str()), (Some(141), "", ""));
     }
 
     /// Checks the exit code and the one line of standard error.

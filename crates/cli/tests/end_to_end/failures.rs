@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
-fn a_closed_pipe_ends_with_one_line() {
+fn a_closed_pipe_ends_every_command_in_silence() {
     let place = tempfile::tempdir().unwrap();
     let store = place.path().join("store");
     let input = file(place.path(), "keys", lines(&keys(31, 2_000, 500)));
@@ -21,21 +21,21 @@ fn a_closed_pipe_ends_with_one_line() {
         let run = overbank(command);
         let store = place.path().join(command.replace(' ', ""));
         let run = if command.starts_with("count") { run.with("--store").with(store) } else { run };
-        run.with(&input).output_to(closed()).run().fails_naming(&["standard output was closed"]);
+        run.with(&input).output_to(closed()).run().ends_in_silence();
     }
     for command in
         ["top", "top --json", "distinct", "quantile", "info", "info --json", "verify", "estimate --json"]
     {
         let run = overbank(command).with(&store);
         let run = if command.starts_with("estimate") { run.with("key-1-x") } else { run };
-        run.output_to(closed()).run().fails_naming(&["standard output was closed"]);
+        run.output_to(closed()).run().ends_in_silence();
     }
     let bulk = overbank("estimate --keys-from").with(&input).with(&store).output_to(closed()).run();
-    bulk.fails_naming(&["standard output was closed"]);
+    bulk.ends_in_silence();
     for command in ["plan --rows 1e9", "plan --rows 1e9 --json"] {
-        overbank(command).output_to(closed()).run().fails_naming(&["standard output was closed"]);
+        overbank(command).output_to(closed()).run().ends_in_silence();
     }
-    overbank("completions bash").output_to(closed()).run().fails_naming(&["standard output was closed"]);
+    overbank("completions bash").output_to(closed()).run().ends_in_silence();
 }
 
 #[test]
@@ -63,10 +63,6 @@ fn a_limit_of_file_sizes_is_an_error_and_the_store_stays_whole() {
     let out = || std::fs::File::create(place.path().join("out")).unwrap();
     let options = "dedup --quiet --memory 256MiB --keys 1e6";
     limited("-f 1024", options, &[&input], out().into()).ends_naming(2, &words);
-    // Rows that wait are in a file before they are on the output.
-    let options = "dedup --quiet --memory 32MiB --keys 1e6";
-    let ran = limited("-f 1024", options, &[&input], out().into());
-    ran.ends_naming(2, &["cannot keep scratch files", "File too large", "--spool"]);
     let store = place.path().join("store");
     let first = lines(&rows[..20_000]);
     overbank("profile --quiet --memory 64MiB --store").with(&store).fed(first).run().text();

@@ -158,18 +158,20 @@ fn one_signal_ends_what_keeps_nothing() {
     let place = tempfile::tempdir().unwrap();
     let pipe = place.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for (command, input) in [
-        ("profile -q", Path::new("-")),
-        ("profile -q", Path::new("/dev/zero")),
-        ("profile -q -f csv -k 1", Path::new("/dev/zero")),
-        ("dedup -q", Path::new("/dev/zero")),
-        ("dedup -q", Path::new("-")),
+    for (command, input, fed) in [
+        ("profile -q", Path::new("-"), ""),
+        // Rows and a header that do not end.
+        ("profile -q", Path::new("-"), "half a row"),
+        ("profile -q -f csv -k 1", Path::new("-"), "half a header"),
+        ("dedup -q", Path::new("-"), "half a row"),
+        ("dedup -q", Path::new("-"), ""),
         // Nobody writes to it.
-        ("dedup -q", &pipe),
+        ("dedup -q", &pipe, ""),
     ] {
         for signal in SIGNALS {
             let mut child = overbank(command).with(input).piped();
-            let feed = child.stdin.take();
+            let mut feed = child.stdin.take().unwrap();
+            feed.write_all(fed.as_bytes()).unwrap();
             is_ready(&child);
             let ran = stopped(child, signal);
             assert!(ran.out.is_empty(), "{command}: {}", ran.out);

@@ -54,7 +54,9 @@ impl Frequency {
         }
         let total = u128::from(self.total_weight());
         heavy.retain(|candidate| u128::from(candidate.count.upper) * u128::from(k) > total);
-        heavy.sort_by_key(|candidate| (std::cmp::Reverse(candidate.count.estimate), candidate.hash));
+        heavy.sort_by_key(|candidate| {
+            (std::cmp::Reverse(candidate.count.estimate), candidate.key, candidate.hash)
+        });
         Ok(heavy)
     }
 }

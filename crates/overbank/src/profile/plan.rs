@@ -39,7 +39,7 @@ const ROW_BYTES: u64 = 60;
 
 /// What the decoders have at any budget: zstd's usual level needs a window of it. The chunks give up what their share of a small
 /// budget lacks.
-const DECODER_BYTES_MIN: u64 = 2 << 20;
+const DECODER_BYTES_MIN: u64 = 5 << 19;
 
 /// The least share of a thread in the chunks on their way: below it, a chunk and its rows are so short that waiting at the
 /// shards costs more than a thread gains.

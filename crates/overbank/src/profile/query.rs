@@ -52,7 +52,7 @@ impl Profile {
         Ok(hashes.iter().enumerate().map(each).collect())
     }
 
-    /// The `top` heaviest keys by their estimates, heaviest first.
+    /// The `top` heaviest keys by their estimates, heaviest first; of equals those whose bytes come first.
     ///
     /// # Cost
     /// A sort of the candidates, and an estimate of each that may still be among the heaviest.
@@ -64,22 +64,25 @@ impl Profile {
             self.heavy.iter().flat_map(|shard| shard.top(shard.len())).collect();
         // Keys that came with weights of 0 alone.
         candidates.retain(|key| key.count.upper > 0);
-        candidates.sort_unstable_by_key(|key| (Reverse(key.count.upper), key.hash));
+        candidates.sort_unstable_by_key(|key| (Reverse(key.count.upper), key.key, key.hash));
         let mut rest = &candidates[..];
-        let mut heaviest: Vec<(HeavyHitter, u64)> = Vec::new();
+        let mut heaviest: Vec<HeavyHitter> = Vec::new();
         loop {
-            // A slot's count is never below the estimate: what comes behind cannot be heavier.
-            let enough = heaviest.len() >= top
-                && heaviest
-                    .last()
-                    .is_none_or(|(last, _)| rest.first().is_none_or(|key| key.count.upper <= last.estimate));
-            if rest.is_empty() || enough {
-                return Ok(heaviest.into_iter().map(|(key, _)| key).collect());
+            // A slot's count is never below the estimate: what comes behind cannot be heavier, nor as heavy and before the last.
+            let may_rise = |next: &HeavyKey<'_>, last: &HeavyHitter| {
+                (Reverse(next.count.upper), next.key, next.hash)
+                    < (Reverse(last.estimate), &last.key[..], last.hash)
+            };
+            let is_settled = heaviest.len() >= top
+                && heaviest.last().zip(rest.first()).is_none_or(|(last, next)| !may_rise(next, last));
+            if rest.is_empty() || is_settled {
+                return Ok(heaviest);
             }
             let (batch, after) = rest.split_at(rest.len().min(top.max(TOGETHER)));
             rest = after;
             heaviest.extend(self.tightened_all(batch)?);
-            heaviest.sort_by_key(|(key, count)| (Reverse(key.estimate), Reverse(*count), key.hash));
+            let rank = |key: &'_ HeavyHitter| Reverse(key.estimate);
+            heaviest.sort_by(|a, b| (rank(a), &a.key, a.hash).cmp(&(rank(b), &b.key, b.hash)));
             heaviest.truncate(top);
         }
     }
@@ -114,14 +117,14 @@ impl Profile {
         Ok(EstimateError { average, p99: errors[errors.len() * 99 / 100] })
     }
 
-    fn tightened_all<'k>(&self, candidates: &[HeavyKey<'k>]) -> Result<Vec<(HeavyHitter, u64)>> {
+    fn tightened_all<'k>(&self, candidates: &[HeavyKey<'k>]) -> Result<Vec<HeavyHitter>> {
         let hashes: Vec<KeyHash> = candidates.iter().map(|key| key.hash).collect();
         let flash = self.flash_bounds(&hashes)?;
         let each = |(i, key): (usize, &HeavyKey<'k>)| {
             let tightened = self.tightened(key.hash, Some(key.count), key.count.upper, flash.get(i));
             let Estimate { lower, estimate, upper, .. } = tightened;
             let (hash, truncated) = (key.hash, key.truncated);
-            (HeavyHitter { hash, key: key.key.to_vec(), truncated, lower, estimate, upper }, key.count.upper)
+            HeavyHitter { hash, key: key.key.to_vec(), truncated, lower, estimate, upper }
         };
         Ok(candidates.iter().enumerate().map(each).collect())
     }

@@ -128,6 +128,28 @@ proptest! {
     }
 
     #[test]
+    fn ties_come_in_the_order_of_their_bytes_under_every_seed(
+        rows in prop::collection::vec((0u16..400, 1u64..4), 0..600), seed: u128, top in 0usize..300,
+    ) {
+        let parser = Slices { hasher: KeyHasher::new(crate::HashKind::Xxh3, Seed(seed)), valued: false };
+        let mut profile = empty(&parser);
+        count(&mut profile, &parser, 2, &cut(&rows, 64));
+        let mut exact: HashMap<Vec<u8>, u64> = HashMap::new();
+        for (key, weight) in &rows {
+            *exact.entry(name(*key)).or_default() += weight;
+        }
+        let mut exact: Vec<(u64, Vec<u8>)> = exact.into_iter().map(|(key, count)| (count, key)).collect();
+        exact.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        exact.truncate(top);
+        let heavy = profile.heavy(top).unwrap();
+        prop_assert_eq!(heavy.len(), exact.len());
+        for (key, (count, name)) in heavy.iter().zip(&exact) {
+            // Of long keys only the first bytes are kept.
+            prop_assert!(key.estimate == *count && name.starts_with(&key.key), "{key:?} for {count}");
+        }
+    }
+
+    #[test]
     fn bounds_hold_against_exact_counts(rows in rows()) {
         let parser = parser(true);
         let mut profile = empty(&parser);

@@ -348,10 +348,13 @@ impl SpaceSaving {
         self.counts.iter().copied().min().unwrap_or(0)
     }
 
-    /// The `k` keys of the highest counts (upper bounds), highest first; equal ones in hash order.
+    /// The `k` keys of the highest counts (upper bounds), highest first; equal ones in the order of their bytes.
     pub fn top(&self, k: usize) -> Vec<HeavyKey<'_>> {
         let mut slots: Vec<usize> = (0..self.counts.len()).collect();
-        slots.sort_unstable_by_key(|&slot| (std::cmp::Reverse(self.counts[slot]), self.hashes[slot]));
+        slots.sort_unstable_by(|&a, &b| {
+            let name = |slot: usize| (self.heavy_key(slot).key, self.hashes[slot]);
+            self.counts[b].cmp(&self.counts[a]).then_with(|| name(a).cmp(&name(b)))
+        });
         slots.truncate(k);
         slots.into_iter().map(|slot| self.heavy_key(slot)).collect()
     }

@@ -7,6 +7,7 @@ use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Page, print_json};
 use crate::picture::{self, FilterFacts};
 use overbank::filter::cascade::{CascadeFilter, CascadeOptions};
+use overbank::profile::Profile;
 use overbank::store::Store;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,13 @@ pub(super) fn run(arguments: &FilterInfoArguments) -> CommandResult {
 
 /// The filter of a store at `place` that is open to be asked, in what memory the store has.
 pub(in crate::commands) fn open(store: &Store, place: &Path) -> Result<Arc<Mutex<CascadeFilter>>, Failure> {
+    if store.record(NAME).is_none() && Profile::is_in(store) {
+        return Err(Failure::Usage(format!(
+            "{} holds no filter but counts: ask it with `overbank estimate`, top, distinct or quantile, or name a store that \
+             dedup --store or filter build made",
+            place.display()
+        )));
+    }
     if store.record(NAME).is_none() {
         return Err(Failure::Usage(format!(
             "{} holds no filter; name a store that dedup --store or filter build made",

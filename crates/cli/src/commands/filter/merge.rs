@@ -9,27 +9,21 @@ use super::session::{check_memory, filter_bytes};
 use super::{NAME, info};
 use crate::arguments::MergeArguments;
 use crate::commands::open_to_read;
+use crate::commands::unnamed::{Unnamed, Watch};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::key_fields::KeyFields;
 use crate::page::{Page, print_json};
 use crate::picture::{self, FilterFacts};
 use overbank::store::{Store, StoreOptions};
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use tempfile::TempDir;
+use std::path::Path;
+use std::sync::PoisonError;
 
-/// How long a signal waits at most until it is seen.
-const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
-
-pub(super) fn run(arguments: &MergeArguments) -> CommandResult {
+pub(in crate::commands) fn run(arguments: &MergeArguments) -> CommandResult {
     check_memory(arguments.memory)?;
     let sources: Vec<Store> =
         arguments.from.iter().map(|place| open_to_read(place)).collect::<Result<_, _>>()?;
-    let key = common_key(arguments, &sources)?;
+    let key = KeyFields::common(&arguments.from, &sources)?;
     let interrupt = Interrupt::install().map_err(|error| {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
@@ -39,12 +33,10 @@ pub(super) fn run(arguments: &MergeArguments) -> CommandResult {
         let watch = Watch::start(interrupt, None);
         merge(Store::open(&arguments.into, options)?, arguments, &sources, key, || watch.end())?
     } else {
-        let (first, beside) = (&sources[0], beside(&arguments.into)?);
-        let watch = Watch::start(interrupt, Some(beside.path().to_owned()));
+        let (first, beside) = (&sources[0], Unnamed::beside(&arguments.into, interrupt)?);
         let options = options.hash_kind(first.hash_kind()).seed(first.seed());
         let facts = merge(Store::create(beside.path(), options)?, arguments, &sources, key, || {})?;
-        watch.end();
-        name(beside, &arguments.into)?;
+        beside.name()?;
         facts
     };
     if arguments.json {
@@ -84,103 +76,6 @@ fn merge(
     into.commit(&into.position())?;
     let filter = filter.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(FilterFacts::of(&filter)?)
-}
-
-/// The fields of the sources' keys, as far as they know them.
-fn common_key(arguments: &MergeArguments, sources: &[Store]) -> Result<Option<KeyFields>, Failure> {
-    let mut common: Option<(KeyFields, &Path)> = None;
-    for (place, source) in arguments.from.iter().zip(sources) {
-        let Some(key) = KeyFields::of(source)? else { continue };
-        match &common {
-            Some((other, its_place)) if !other.may_be(&key) => {
-                return Err(Failure::Usage(format!(
-                    "{} holds keys made with {}, and {} keys made with {}, which would mean something else; merge stores that \
-                     were filled with the same --key",
-                    its_place.display(),
-                    other.shown(),
-                    place.display(),
-                    key.shown()
-                )));
-            }
-            Some(_) => {}
-            None => common = Some((key, place)),
-        }
-    }
-    Ok(common.map(|(key, _)| key))
-}
-
-/// A directory on the file system of `place`, which is removed unless it gets that name.
-fn beside(place: &Path) -> Result<TempDir, Failure> {
-    tempfile::Builder::new().prefix(".overbank-merge-").tempdir_in(parent(place)).map_err(|error| {
-        Failure::Usage(format!("cannot make {}: {error}; name another directory", place.display()))
-    })
-}
-
-/// Gives what was made beside `place` its name, for good.
-fn name(made: TempDir, place: &Path) -> Result<(), Failure> {
-    let named = std::fs::rename(made.path(), place).and_then(|()| File::open(parent(place))?.sync_all());
-    if let Err(error) = named {
-        return Err(Failure::Usage(format!(
-            "cannot name the merged store {}: {error}; name another directory",
-            place.display()
-        )));
-    }
-    // Nothing has its old name any more.
-    let _ = made.keep();
-    Ok(())
-}
-
-fn parent(place: &Path) -> &Path {
-    place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Ends the process at a signal: a store is then as at its last commit, and an unfinished one is removed.
-struct Watch {
-    is_over: Arc<Mutex<bool>>,
-}
-
-impl Watch {
-    fn start(interrupt: Interrupt, unfinished: Option<PathBuf>) -> Self {
-        let is_over = Arc::new(Mutex::new(false));
-        let watched = Arc::clone(&is_over);
-        let watch = move || {
-            loop {
-                // Held to the end of the process: nothing is named any more.
-                let is_over = watched.lock().unwrap_or_else(PoisonError::into_inner);
-                if *is_over {
-                    return;
-                }
-                if interrupt.is_raised() {
-                    give_up(unfinished.as_deref());
-                }
-                drop(is_over);
-                std::thread::sleep(SIGNAL_PERIOD);
-            }
-        };
-        // Where the system gives no thread, the second signal ends the process.
-        let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(watch);
-        Self { is_over }
-    }
-
-    /// From here on, a signal comes too late.
-    fn end(&self) {
-        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
-    }
-}
-
-fn give_up(unfinished: Option<&Path>) -> ! {
-    // The merge may still make files there; a few rounds outrun it.
-    if let Some(directory) = unfinished {
-        for _ in 0..64 {
-            if std::fs::remove_dir_all(directory).is_ok() || !directory.exists() {
-                break;
-            }
-        }
-    }
-    let failure = Failure::Interrupted("interrupted; nothing was merged".to_owned());
-    // Nobody is left to tell when standard error is closed too.
-    let _ = writeln!(io::stderr(), "overbank: {failure}");
-    std::process::exit(failure.exit_code().into());
 }
 
 fn same_hash(into: &Store, into_place: &Path, source: &Store, place: &Path) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ mod build;
 pub(crate) mod dedup;
 pub(super) mod info;
 mod keys;
-mod merge;
+pub(super) mod merge;
 mod outlet;
 mod output;
 mod owed;

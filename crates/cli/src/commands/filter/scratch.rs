@@ -50,3 +50,22 @@ fn unusable(place: &Path, error: &io::Error) -> Failure {
         remedy(error)
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_scratch_file_lacks_is_said_with_the_remedy() {
+        let full = |errno: i32| {
+            Scratch::new(Some(Path::new("/scratch")))
+                .unusable(&io::Error::from_raw_os_error(errno))
+                .to_string()
+        };
+        let (too_large, no_space) = (full(27), full(28));
+        for words in ["/scratch", "File too large", "ulimit -f", "--spool"] {
+            assert!(too_large.contains(words), "{too_large}");
+        }
+        assert!(no_space.contains("free some space") && no_space.contains("--spool"), "{no_space}");
+    }
+}

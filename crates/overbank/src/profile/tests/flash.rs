@@ -40,6 +40,23 @@ fn answers(profile: &Profile, parser: &Slices) -> (Report, Vec<Estimate>) {
 }
 
 #[test]
+fn the_head_of_a_list_is_that_of_the_whole_list() {
+    let parser = parser(false);
+    let store = store_on(Arc::new(MemoryDevice::new()));
+    let shared = on_flash(&parser, &store);
+    let mut profile = shared.lock().unwrap();
+    count(&mut profile, &parser, 2, &cut(&crowded_rows(), 1000));
+    let whole = profile.heavy(usize::MAX).unwrap();
+    assert!(
+        whole.len() > 1000
+            && whole.is_sorted_by(|a, b| { (b.estimate, &a.key, a.hash) <= (a.estimate, &b.key, b.hash) })
+    );
+    for top in [0, 1, 2, 10, 255, 256, 257, 700, 1000, whole.len() - 1] {
+        assert_eq!(profile.heavy(top).unwrap(), whole[..top], "{top}");
+    }
+}
+
+#[test]
 fn bounds_hold_and_are_tighter_than_those_of_ram() {
     let (parser, rows) = (parser(false), crowded_rows());
     let truth = exact(&rows);

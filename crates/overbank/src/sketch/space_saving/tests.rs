@@ -68,7 +68,11 @@ fn check_promises(
             prop_assert_eq!(found.truncated, bytes.len() > 5);
         }
     }
-    prop_assert!(present.is_sorted_by_key(|heavy| (std::cmp::Reverse(heavy.count.estimate), heavy.hash)));
+    prop_assert!(present.is_sorted_by_key(|heavy| (
+        std::cmp::Reverse(heavy.count.estimate),
+        heavy.key,
+        heavy.hash
+    )));
     Ok(())
 }
 

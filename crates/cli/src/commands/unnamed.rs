@@ -1,0 +1,110 @@
+//! A store that is made beside its place and gets its name when it is whole: an error or a signal leaves nothing behind.
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How long a signal waits at most until it is seen.
+const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
+
+/// A directory on the file system of the place whose name it is to have; it is removed unless it gets that.
+pub(super) struct Unnamed<'p> {
+    directory: TempDir,
+    place: &'p Path,
+    watch: Watch,
+}
+
+impl<'p> Unnamed<'p> {
+    pub(super) fn beside(place: &'p Path, interrupt: Interrupt) -> Result<Self, Failure> {
+        let made = tempfile::Builder::new().prefix(".overbank-merge-").tempdir_in(parent(place));
+        let directory = made.map_err(|error| {
+            Failure::Usage(format!("cannot make {}: {error}; name another directory", place.display()))
+        })?;
+        let watch = Watch::start(interrupt, Some(directory.path().to_owned()));
+        Ok(Self { directory, place, watch })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Gives it its name, for good.
+    pub(super) fn name(self) -> Result<(), Failure> {
+        self.watch.end();
+        let named = std::fs::rename(self.directory.path(), self.place)
+            .and_then(|()| File::open(parent(self.place))?.sync_all());
+        if let Err(error) = named {
+            return Err(Failure::Usage(format!(
+                "cannot name the merged store {}: {error}; name another directory",
+                self.place.display()
+            )));
+        }
+        // Nothing has its old name any more.
+        let _ = self.directory.keep();
+        Ok(())
+    }
+}
+
+fn parent(place: &Path) -> &Path {
+    place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Ends the process at a signal: a store is then as at its last commit, and an unfinished one is removed.
+pub(super) struct Watch {
+    is_over: Arc<Mutex<bool>>,
+}
+
+impl Watch {
+    pub(super) fn start(interrupt: Interrupt, unfinished: Option<PathBuf>) -> Self {
+        let is_over = Arc::new(Mutex::new(false));
+        let watched = Arc::clone(&is_over);
+        let watch = move || {
+            loop {
+                // Held to the end of the process: nothing is named any more.
+                let is_over = watched.lock().unwrap_or_else(PoisonError::into_inner);
+                if *is_over {
+                    return;
+                }
+                if interrupt.is_raised() {
+                    give_up(unfinished.as_deref());
+                }
+                drop(is_over);
+                std::thread::sleep(SIGNAL_PERIOD);
+            }
+        };
+        // Where the system gives no thread, the second signal ends the process.
+        let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(watch);
+        Self { is_over }
+    }
+
+    /// From here on, a signal comes too late.
+    pub(super) fn end(&self) {
+        *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+}
+
+impl Drop for Watch {
+    /// Once a signal was seen, the process ends by it, and not by an error over files that are being removed.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn give_up(unfinished: Option<&Path>) -> ! {
+    // The merge may still make files there; a few rounds outrun it.
+    if let Some(directory) = unfinished {
+        for _ in 0..1024 {
+            if std::fs::remove_dir_all(directory).is_ok() || !directory.exists() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+    let failure = Failure::Interrupted("interrupted; nothing was merged".to_owned());
+    failure.say();
+    std::process::exit(failure.exit_code().into());
+}
