@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! of a profile   magic "OBrun" 5 B │ version u8 │ complete u8 │ the reader's position …
-//! of a filter    magic "OBset" 5 B │ version u8 │ complete u8 │ window 17 B │ output 51 B │ the reader's position …
+//! of a filter    magic "OBset" 5 B │ version u8 │ complete u8 │ job u8 │ window 17 B │ output 51 B │ the reader's position …
+//!     job:    0 unknown, 1 puts keys in, 2 forgets keys; 3 prints first rows, 4 repeats, 5 and 6 the numbers of either
 //!     window: kind u8 (0 none, 1 rows, 2 nanoseconds) │ length u64 │ how much of the newest pane has passed u64
 //!     output: kind u8 (0 nothing is printed, 1 a stream, 2 a file) │ ended u8 │ open row u8 │ start u64 │ bytes u64
 //!             │ XXH3-128 of them u128 │ device u64 │ inode u64
 //! ```
 //!
 //! Version 1 of a filter's state named the output by device, inode and length alone. Such a store is taken up by later runs,
-//! but a run of it that printed rows cannot be resumed: nothing says what its output held.
+//! but a run of it that printed rows cannot be resumed: nothing says what its output held. Versions 1 and 2 have no job.
 
 use crate::failure::Failure;
 use overbank_ingest::Position;
@@ -17,7 +18,7 @@ use overbank_ingest::Position;
 const MAGIC: &[u8; 5] = b"OBrun";
 const FILTER_MAGIC: &[u8; 5] = b"OBset";
 const VERSION: u8 = 1;
-const FILTER_VERSION: u8 = 2;
+const FILTER_VERSION: u8 = 3;
 
 /// Where a run of `profile` stands.
 pub(crate) struct RunState {
@@ -45,8 +46,49 @@ impl RunState {
 /// Where a run of a command that fills a filter stands.
 pub(crate) struct FilterState {
     pub(crate) run: RunState,
+    pub(crate) job: Job,
     pub(crate) window: Window,
     pub(crate) output: Mark,
+}
+
+/// What a run does with keys and rows; another one cannot go on with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Job {
+    /// Committed by a version that did not note it.
+    #[default]
+    Unknown = 0,
+    Build = 1,
+    Remove = 2,
+    FirstRows = 3,
+    Repeats = 4,
+    NumbersOfFirstRows = 5,
+    NumbersOfRepeats = 6,
+}
+
+impl Job {
+    const ALL: [Self; 7] = [
+        Self::Unknown,
+        Self::Build,
+        Self::Remove,
+        Self::FirstRows,
+        Self::Repeats,
+        Self::NumbersOfFirstRows,
+        Self::NumbersOfRepeats,
+    ];
+
+    /// What a command with it does, in words.
+    pub(crate) fn shown(self) -> &'static str {
+        match self {
+            Self::Unknown => "is not known",
+            Self::Build => "puts keys in and prints no rows",
+            Self::Remove => "forgets keys and prints no rows",
+            Self::FirstRows => "prints the first rows",
+            Self::Repeats => "prints the repeats",
+            Self::NumbersOfFirstRows => "prints the numbers of the first rows",
+            Self::NumbersOfRepeats => "prints the numbers of the repeats",
+        }
+    }
 }
 
 /// How long keys are remembered, and how far the newest pane is.
@@ -129,9 +171,9 @@ impl Mark {
 
 impl FilterState {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let Self { run, window, output } = self;
+        let Self { run, job, window, output } = self;
         let mut bytes = FILTER_MAGIC.to_vec();
-        bytes.extend([FILTER_VERSION, u8::from(run.complete), window.kind as u8]);
+        bytes.extend([FILTER_VERSION, u8::from(run.complete), *job as u8, window.kind as u8]);
         bytes.extend(window.length.to_le_bytes());
         bytes.extend(window.passed.to_le_bytes());
         bytes.extend(output.to_bytes());
@@ -142,6 +184,10 @@ impl FilterState {
     /// Reads what [`FilterState::to_bytes`] wrote; the store has verified its checksum.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Failure> {
         let (version, complete, mut rest) = opened(bytes, FILTER_MAGIC, FILTER_VERSION)?;
+        let job = match version {
+            1 | 2 => Job::Unknown,
+            _ => *Job::ALL.get(usize::from(byte(&mut rest)?)).ok_or_else(foreign)?,
+        };
         let kind = match byte(&mut rest)? {
             0 => WindowKind::None,
             1 => WindowKind::Rows,
@@ -157,7 +203,7 @@ impl FilterState {
         } else {
             Mark::from_bytes(&mut rest)?
         };
-        Ok(Self { run: RunState { complete, position: Position::from_bytes(rest)? }, window, output })
+        Ok(Self { run: RunState { complete, position: Position::from_bytes(rest)? }, job, window, output })
     }
 }
 
@@ -226,13 +272,19 @@ mod tests {
             identity: (6, 7),
         };
         let window = Window { kind: WindowKind::Rows, length: 8, passed: 9 };
-        FilterState { run: RunState { complete: true, position: start() }, window, output }
+        FilterState { run: RunState { complete: true, position: start() }, job: Job::Repeats, window, output }
     }
 
     #[test]
     fn what_is_written_is_read_back_and_the_version_before_it_too() {
         let back = FilterState::from_bytes(&state().to_bytes()).expect("our own bytes");
         assert_eq!((back.output, back.window, back.run.complete), (state().output, state().window, true));
+        assert_eq!(back.job, Job::Repeats);
+        let mut second = state().to_bytes();
+        second[5] = 2;
+        second.remove(7);
+        let back = FilterState::from_bytes(&second).expect("version 2");
+        assert_eq!((back.job, back.output, back.window), (Job::Unknown, state().output, state().window));
         let mut first = FILTER_MAGIC.to_vec();
         first.extend([1, 1, WindowKind::Rows as u8]);
         for number in [8u64, 9, 10, 11, 12] {
@@ -253,7 +305,7 @@ mod tests {
             assert!(FilterState::from_bytes(&whole[..length]).is_err(), "{length} bytes");
         }
         assert!(RunState::from_bytes(&whole).is_err(), "a filter is no profile");
-        for (at, bad) in [(6, 2), (7, 3), (24, 3), (25, 2), (26, 2)] {
+        for (at, bad) in [(6, 2), (7, 7), (8, 3), (25, 3), (26, 2), (27, 2)] {
             let mut damaged = whole.clone();
             damaged[at] = bad;
             assert!(FilterState::from_bytes(&damaged).is_err(), "byte {at}");

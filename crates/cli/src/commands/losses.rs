@@ -152,7 +152,7 @@ impl<F: Fn(u64) -> Option<Plan>> Budget<F> {
                     units::bytes(*limit_bytes as u64)
                 ))
             }
-            _ => Failure::Ingest(error),
+            _ => error.into(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Live streams and signals, with real pipes. Nothing here measures time: what must come is waited for, and a guard that is far
 //! beyond any machine's slowness ends a test that hangs. What depends on rhythms is tested on a driven clock, next to the code.
 
+use crate::announced::Announced;
 use crate::command::{Ran, Run, overbank};
 use crate::stream::{file, keys, lines};
 use rustix::io::ioctl_fionread;
@@ -327,5 +328,36 @@ fn a_signal_during_the_first_commit_leaves_a_store_that_goes_on() {
         );
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert!(fs::read_to_string(&out).unwrap() == expected);
+    }
+}
+
+#[test]
+fn one_signal_ends_a_run_whose_output_nobody_reads_yet() {
+    let place = tempfile::tempdir().unwrap();
+    let input = file(place.path(), "rows", "a\nb\na\n");
+    let (pipe, store) = (place.path().join("pipe"), place.path().join("store"));
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    let run = || dedup("--store").with(&store).with(&input).with("-o").with(&pipe);
+    for signal in SIGNALS {
+        let child = run().start();
+        is_ready(&child);
+        stopped(child, signal);
+    }
+    let child = run().with("--resume").start();
+    assert_eq!(fs::read_to_string(&pipe).unwrap(), "a\nb\n");
+    assert_eq!(ended(child).code, Some(0));
+}
+
+#[test]
+fn a_signal_before_the_first_row_is_read_is_an_interruption_too() {
+    let place = tempfile::tempdir().unwrap();
+    let input = file(place.path(), "rows", lines(&keys(71, 1_000, 900)));
+    for (words, _, _) in keepers() {
+        let store = place.path().join("store");
+        let mut run = Announced::start(overbank("").words(words).with(&store).with(&input), Run::start);
+        assert!(run.reach("opening"));
+        send(&run.child, Signal::TERM);
+        run.end().ends_naming(130, &["interrupted"]);
+        let _ = fs::remove_dir_all(&store);
     }
 }

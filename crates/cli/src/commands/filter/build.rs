@@ -10,6 +10,7 @@ use crate::commands::losses;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::page::{Page, print_json};
+use crate::run_state::Job;
 use crate::{picture, units};
 use serde_json::json;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
         window: None,
         resume: arguments.resume,
         append: arguments.append,
-        prints: false,
+        job: Job::Build,
     };
     let scratch = Scratch::new(Some(&arguments.store));
     announce::at("opening");

@@ -16,6 +16,7 @@ use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::picture::{self, DedupCost};
 use crate::process;
+use crate::run_state::Job;
 use std::time::Duration;
 
 pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
@@ -28,6 +29,13 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         (true, _) => Printed::Nothing,
         (_, true) => Printed::Numbers,
         _ => Printed::Rows,
+    };
+    let job = match (printed, arguments.invert) {
+        (Printed::Nothing, _) => Job::Remove,
+        (Printed::Rows, false) => Job::FirstRows,
+        (Printed::Rows, true) => Job::Repeats,
+        (Printed::Numbers, false) => Job::NumbersOfFirstRows,
+        (Printed::Numbers, true) => Job::NumbersOfRepeats,
     };
     let mut pass = Pass::new(&arguments.input, machine, printed, &interrupt)?;
     let window = arguments.window.map(Into::into);
@@ -57,7 +65,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         window,
         resume: arguments.resume,
         append: arguments.append,
-        prints: !arguments.remove,
+        job,
     };
     announce::at("opening");
     let session = Session::open(&wanted, threads, &scratch)?;

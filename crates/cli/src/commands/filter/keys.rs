@@ -76,7 +76,8 @@ impl<'s> Keys<'s> {
     fn commit(&mut self, position: &Position, complete: bool) -> Result<(), Failure> {
         self.settle()?;
         let run = RunState { complete, position: position.clone() };
-        let state = FilterState { run, window: self.session.window, output: Mark::default() };
+        let (job, window) = (self.session.job, self.session.window);
+        let state = FilterState { run, job, window, output: Mark::default() };
         announce::at("committing");
         self.session.store.commit(&state.to_bytes())?;
         announce::at("committed");

@@ -10,10 +10,13 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long an outlet that has been called away goes on waiting for room: the rows at hand may go out yet.
 const GRACE: Duration = Duration::from_millis(300);
+/// How often it is looked whether somebody reads a named pipe: nothing wakes those who wait to write it without blocking.
+const READER_STEP: Duration = Duration::from_millis(20);
 /// What a pipe with room takes without blocking, and the least that one of ours is given at a time.
 const PIPE_BYTES: usize = 4096;
 
@@ -46,6 +49,25 @@ pub(super) struct Outlet {
     has_left: bool,
     /// Where bytes go once it has left; without it, nowhere.
     owed: Option<Owed>,
+}
+
+/// Opens a named pipe once somebody reads it, which a call need not wait for: then there is none. Opening it to be read too would find
+/// room at once, and lose the rows if nobody came.
+pub(super) fn open_pipe(path: &Path, call: Option<&OwnedFd>) -> io::Result<Option<File>> {
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let step = Timespec::try_from(READER_STEP).map_err(|_| ErrorKind::InvalidInput)?;
+    loop {
+        match File::options().write(true).custom_flags(nonblocking).open(path) {
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {}
+            outcome => return outcome.map(Some),
+        }
+        let mut looked_at: Vec<_> = call.iter().map(|call| PollFd::new(*call, PollFlags::IN)).collect();
+        match poll(&mut looked_at, Some(&step)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 impl Outlet {

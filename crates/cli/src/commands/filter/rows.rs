@@ -223,7 +223,7 @@ impl<'s> Sieve<'s> {
             owed::keep(&self.session.store, owed)?;
         }
         let run = RunState { complete, position };
-        let state = FilterState { run, window: self.panes.window(), output };
+        let state = FilterState { run, job: self.session.job, window: self.panes.window(), output };
         announce::at("committing");
         self.session.store.commit(&state.to_bytes())?;
         announce::at("committed");

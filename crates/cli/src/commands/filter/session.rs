@@ -15,7 +15,7 @@ use crate::commands::input;
 use crate::commands::stream::working_threads;
 use crate::failure::Failure;
 use crate::key_fields::KeyFields;
-use crate::run_state::{FilterState, MarkKind, Window, WindowKind};
+use crate::run_state::{FilterState, Job, Window, WindowKind};
 use crate::{process, units};
 use overbank::Seed;
 use overbank::filter::cascade::{CascadeFilter, CascadeOptions};
@@ -46,8 +46,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) window: Option<Window>,
     pub(crate) resume: bool,
     pub(crate) append: bool,
-    /// Whether the command prints rows.
-    pub(crate) prints: bool,
+    pub(crate) job: Job,
 }
 
 /// A store with its filter.
@@ -56,6 +55,7 @@ pub(crate) struct Session {
     filter: Arc<Mutex<CascadeFilter>>,
     /// The state of the run that is gone on with.
     pub(crate) resumed: Option<FilterState>,
+    pub(crate) job: Job,
     pub(crate) window: Window,
     /// Whether the store outlives the run.
     pub(crate) kept: bool,
@@ -98,7 +98,7 @@ impl Session {
             KeyFields::new(wanted.key).adopt(&store, directory)?;
         }
         let filter = store.cascade(NAME, options)?;
-        Ok(Self { store, filter, resumed, window, kept: wanted.store.is_some() })
+        Ok(Self { store, filter, resumed, job: wanted.job, window, kept: wanted.store.is_some() })
     }
 
     pub(crate) fn filter(&self) -> MutexGuard<'_, CascadeFilter> {
@@ -150,18 +150,15 @@ fn take_up(
              another directory"
         )));
     }
-    let printed = |state: &FilterState| match state.output.kind {
-        MarkKind::Nothing => Some(false),
-        MarkKind::Stream | MarkKind::File => Some(true),
-        MarkKind::Unknown => None,
-    };
-    if let Some(state) = state.as_ref().filter(|state| wanted.resume && !state.run.complete)
-        && printed(state).is_some_and(|printed| printed != wanted.prints)
+    let interrupted = state.as_ref().filter(|state| wanted.resume && !state.run.complete);
+    if let Some(job) =
+        interrupted.map(|state| state.job).filter(|job| ![Job::Unknown, wanted.job].contains(job))
     {
         return Err(Failure::Usage(format!(
-            "{place} remembers an interrupted run of a command that prints {}, so this one cannot go on with it; give the same \
-             command again, or another directory",
-            if wanted.prints { "no rows" } else { "rows" }
+            "{place} remembers an interrupted run of a command that {}, so this one, which {}, cannot go on with it; give the \
+             same command again, or another directory",
+            job.shown(),
+            wanted.job.shown()
         )));
     }
     // A run that was whole is gone on with behind its end.

@@ -14,16 +14,16 @@
 //! A hash of the last rows alone would be cheaper to compare, and blind to damage before them. An earlier form knew files by device
 //! and inode: both change when a file is copied or a machine starts anew, and say nothing of what a file holds.
 
-use super::outlet::{Escape, Outlet, Owed};
+use super::outlet::{self, Escape, Outlet, Owed};
 use crate::announce;
 use crate::failure::{Failure, STANDARD_OUTPUT};
 use crate::run_state::{Mark, MarkKind};
 use crate::units;
-use rustix::fs::{AtFlags, OFlags, fcntl_getfl};
+use rustix::fs::{AtFlags, FlockOperation, OFlags, fcntl_getfl, flock};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal as _, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -77,8 +77,7 @@ impl Sink {
         let resumed = resumed.filter(|mark| mark.kind != MarkKind::Nothing);
         let mut sink = match place.file {
             None => Self::standard()?,
-            Some(path) => Self::named(path, place.commits, resumed)
-                .map_err(|error| Failure::output(&shown(path), error))?,
+            Some(path) => Self::named(path, place.commits, resumed, escape.call.as_ref())?,
         };
         sink.outlet.leave_by(escape);
         sink.printed = place.commits.then(|| Printed { bytes: 0, hash: Box::new(Xxh3::new()) });
@@ -115,27 +114,64 @@ impl Sink {
     }
 
     /// The file of `--output`.
-    fn named(path: &Path, commits: bool, resumed: Option<&Mark>) -> io::Result<Self> {
+    fn named(
+        path: &Path,
+        commits: bool,
+        resumed: Option<&Mark>,
+        call: Option<&OwnedFd>,
+    ) -> Result<Self, Failure> {
         let before = fs::metadata(path).ok();
-        if before.as_ref().is_some_and(|before| !before.is_file()) {
-            // A pipe or a device takes what it gets.
-            return Self::new(OpenOptions::new().write(true).open(path)?, shown(path), None, 0);
+        let failed = |error| Failure::output(&shown(path), error);
+        if before.as_ref().is_some_and(|before| before.file_type().is_fifo()) {
+            let Some(file) = outlet::open_pipe(path, call).map_err(failed)? else {
+                return Err(Failure::Interrupted(format!(
+                    "interrupted before anyone read {}; nothing was read or printed: run the same command again",
+                    shown(path)
+                )));
+            };
+            return Self::new(file, shown(path), None, 0).map_err(failed);
         }
-        let identity = before.as_ref().map(|before| (before.dev(), before.ino()));
-        if !commits {
-            let (file, draft) = Draft::beside(path, before.map(|before| before.permissions()))?;
-            return Ok(Self { draft: Some(draft), ..Self::new(file, shown(path), identity, 0)? });
-        }
-        // A new file is another one than was committed: it must be there to be gone on with.
-        let must_exist = resumed.is_some();
+        let file = match before.as_ref() {
+            // A device takes what it gets.
+            Some(before) if !before.is_file() => OpenOptions::new()
+                .write(true)
+                .open(path)
+                .and_then(|file| Self::new(file, shown(path), None, 0)),
+            Some(before) if !commits => Self::drafted(path, Some(before)),
+            None if !commits => Self::drafted(path, None),
+            // A new file is another one than was committed: it must be there to be gone on with.
+            None if resumed.is_some() => return Err(refused(&shown(path), "it is not there")),
+            before => return Self::in_place(path, before.is_none()),
+        };
+        file.map_err(failed)
+    }
+
+    /// A file that gets its name once it is whole, and replaces the one that is there `before`.
+    fn drafted(path: &Path, before: Option<&fs::Metadata>) -> io::Result<Self> {
+        let (file, draft) = Draft::beside(path, before.map(fs::Metadata::permissions))?;
+        let identity = before.map(|before| (before.dev(), before.ino()));
+        Ok(Self { draft: Some(draft), ..Self::new(file, shown(path), identity, 0)? })
+    }
+
+    /// A file that is written from its start as the rows come, by no other run at the same time.
+    fn in_place(path: &Path, is_new: bool) -> Result<Self, Failure> {
+        let failed = |error| Failure::output(&shown(path), error);
+        let mut options = OpenOptions::new();
         let file =
-            OpenOptions::new().read(true).write(true).create(!must_exist).truncate(false).open(path)?;
-        if identity.is_none() {
-            File::open(parent(path))?.sync_all()?;
+            options.read(true).write(true).create(is_new).truncate(false).open(path).map_err(failed)?;
+        // Where a file system has no locks, nothing is refused.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
+            return Err(Failure::Usage(format!(
+                "{} is being written by another run; wait for it, or choose another output",
+                shown(path)
+            )));
         }
-        let metadata = file.metadata()?;
-        let cut_to = Some(0);
-        Ok(Self { cut_to, ..Self::new(file, shown(path), Some((metadata.dev(), metadata.ino())), 0)? })
+        if is_new {
+            File::open(parent(path)).and_then(|parent| parent.sync_all()).map_err(failed)?;
+        }
+        let metadata = file.metadata().map_err(failed)?;
+        let identity = Some((metadata.dev(), metadata.ino()));
+        Ok(Self { cut_to: Some(0), ..Self::new(file, shown(path), identity, 0).map_err(failed)? })
     }
 
     fn new(file: File, shown: String, identity: Option<(u64, u64)>, start: u64) -> io::Result<Self> {
@@ -213,11 +249,7 @@ impl Sink {
     }
 
     fn refused(&self, why: &str) -> Failure {
-        Failure::Usage(format!(
-            "cannot resume into {}: {why}; resume into the output of the interrupted run or a copy of it (--output FILE, or >> \
-             FILE), or start anew with another --store",
-            self.shown
-        ))
+        refused(&self.shown, why)
     }
 
     /// Gets ready to print behind what was committed, unless the output is one of `inputs`.
@@ -368,6 +400,13 @@ fn read_back(file: &File, start: u64, bytes: u64, hash: &mut Xxh3) -> io::Result
         }
     }
     Ok(())
+}
+
+fn refused(output: &str, why: &str) -> Failure {
+    Failure::Usage(format!(
+        "cannot resume into {output}: {why}; resume into the output of the interrupted run or a copy of it (--output FILE, or >> \
+         FILE), or start anew with another --store"
+    ))
 }
 
 fn parent(path: &Path) -> &Path {

@@ -9,6 +9,7 @@ use crate::commands::filter::rows::{Pace, Sieve};
 use crate::commands::filter::scratch::Scratch;
 use crate::commands::filter::session::{Session, Wanted};
 use crate::commands::filter::sink::Place;
+use crate::run_state::Job;
 use clap::Parser as _;
 use overbank_ingest::Wake;
 use proptest::prelude::*;
@@ -138,7 +139,7 @@ fn played(
         window: arguments.window.map(Into::into),
         resume: false,
         append: false,
-        prints: true,
+        job: Job::FirstRows,
     };
     let scratch = Scratch::new(Some(place));
     let session = Session::open(&wanted, 1, &scratch).expect("a session");
