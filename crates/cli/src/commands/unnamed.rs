@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,7 +21,9 @@ pub(super) struct Unnamed<'p> {
 
 impl<'p> Unnamed<'p> {
     pub(super) fn beside(place: &'p Path, interrupt: Interrupt) -> Result<Self, Failure> {
-        let made = tempfile::Builder::new().prefix(".overbank-merge-").tempdir_in(parent(place));
+        let own = std::fs::Permissions::from_mode(0o700);
+        let made =
+            tempfile::Builder::new().prefix(".overbank-merge-").permissions(own).tempdir_in(parent(place));
         let directory = made.map_err(|error| {
             Failure::Usage(format!("cannot make {}: {error}; name another directory", place.display()))
         })?;

@@ -29,10 +29,14 @@ fn until(what: &str, mut is_true: impl FnMut() -> bool) {
 /// Waits until the command can be stopped cleanly.
 fn is_ready(child: &Child) {
     let status = format!("/proc/{}/status", child.id());
-    until("the signal handler", || {
+    until("the signal handlers", || {
         let text = fs::read_to_string(&status).unwrap();
-        let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
-        u64::from_str_radix(&mask, 16).unwrap() >> (Signal::TERM.as_raw() - 1) & 1 == 1
+        let mask = |name: &str| {
+            let mask = text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+            u64::from_str_radix(&mask, 16).unwrap()
+        };
+        let settled = mask("SigCgt:") | mask("SigIgn:");
+        SIGNALS.iter().all(|signal| settled >> (signal.as_raw() - 1) & 1 == 1)
     });
 }
 

@@ -6,6 +6,7 @@ use crate::stream::{counts, file, keys, lines};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Runs `words` with a store of this name that is filled with `rows`.
@@ -57,6 +58,15 @@ fn bounds_hold(place: &Path, store: &Path, rows: &[String]) {
     for (key, count) in &truth {
         assert!(*count <= threshold || listed.contains(key), "{key} came {count} times");
     }
+}
+
+#[test]
+fn a_merged_store_is_its_owners_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let part = built(place.path(), "part", "profile --quiet --seed 3", &keys(1, 100, 50));
+    let out = place.path().join("out");
+    assert_eq!(merge(&out, &[&part]).run().code, Some(0));
+    assert_eq!(fs::metadata(&out).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
 #[test]

@@ -37,8 +37,8 @@ pub const FLASH_MEMORY_BYTES_MIN: u64 = 16 << 20;
 /// the vectors reach their size in the first chunks and keep it.
 const ROW_BYTES: u64 = 60;
 
-/// What the decoders have at any budget: zstd's usual level needs a window of it. The chunks give up what their share of a small
-/// budget lacks.
+/// What the decoders have at any budget: zstd's usual level needs a window of 2 MiB and blocks beside it. The chunks give up what
+/// the share of a small budget lacks, and the pages a third as much for the program, which is the same at any budget.
 const DECODER_BYTES_MIN: u64 = 5 << 19;
 
 /// The least share of a thread in the chunks on their way: below it, a chunk and its rows are so short that waiting at the
@@ -85,7 +85,8 @@ impl Plan {
         let heavy_bytes = (memory_bytes / 8).min(256 << 20) as usize;
         Ok(Self {
             memory_bytes,
-            count_bytes: usize::try_from(memory_bytes / 2).unwrap_or(usize::MAX),
+            count_bytes: usize::try_from(memory_bytes / 2 - decoders_lack(memory_bytes) / 3)
+                .unwrap_or(usize::MAX),
             heavy_capacity: heavy_capacity(heavy_bytes / SHARDS, KEY_BYTES_MAX),
             key_bytes_max: KEY_BYTES_MAX,
             // 0.4 % error at 64 KiB; 0.2 % where a quarter MiB does not matter.
@@ -154,7 +155,7 @@ impl Plan {
 
     /// Bytes for all chunks on their way.
     fn chunks_bytes(&self) -> u64 {
-        self.memory_bytes / 4 - DECODER_BYTES_MIN.saturating_sub(self.memory_bytes / 8)
+        self.memory_bytes / 4 - decoders_lack(self.memory_bytes)
     }
 
     /// The longest row: a longer one is an error that names the memory which it takes.
@@ -172,6 +173,11 @@ impl Plan {
     pub fn window_bytes_max(&self) -> usize {
         (self.memory_bytes / 8).clamp(8 << 20, 2 << 30) as usize
     }
+}
+
+/// What an eighth of a small budget lacks of what decoders have at any.
+fn decoders_lack(memory_bytes: u64) -> u64 {
+    DECODER_BYTES_MIN.saturating_sub(memory_bytes / 8)
 }
 
 fn at_least(memory_bytes: u64, least_bytes: u64, what: &str) -> Result<()> {
