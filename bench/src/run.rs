@@ -216,6 +216,21 @@ impl<'r> Run<'r> {
         self.failures.push(sentence);
     }
 
+    /// Where the `overbank` command is that was built beside this program; says so where it was not built.
+    ///
+    /// # Errors
+    /// When the system does not tell where this program is.
+    pub fn command(&mut self) -> Result<PathBuf> {
+        let overbank = std::env::current_exe()?.with_file_name("overbank");
+        if !overbank.exists() {
+            self.say(&format!(
+                "overbank is left out: {} is not built (cargo build -p overbank-cli)",
+                overbank.display()
+            ));
+        }
+        Ok(overbank)
+    }
+
     /// Where the real samples that ship with the project are.
     pub fn testdata(&self) -> PathBuf {
         project().join("testdata")

@@ -27,13 +27,7 @@ pub(super) const BENCH: Bench = Bench {
 const FALSE_POSITIVES_TIMES: usize = 12;
 
 fn run(run: &mut Run<'_>) -> Result<()> {
-    let overbank = std::env::current_exe()?.with_file_name("overbank");
-    if !overbank.exists() {
-        run.say(&format!(
-            "overbank is left out: {} is not built (cargo build -p overbank-cli)",
-            overbank.display()
-        ));
-    }
+    let overbank = run.command()?;
     let rivals = run.data().join("rivals/bin");
     let installed: Vec<(&'static str, PathBuf)> = ["huniq", "runiq"]
         .into_iter()

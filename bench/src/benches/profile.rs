@@ -20,13 +20,7 @@ pub(super) const BENCH: Bench = Bench {
 const PIPELINE: &str = "LC_ALL=C sort \"$0\" | uniq -c | sort -rn | head";
 
 fn run(run: &mut Run<'_>) -> Result<()> {
-    let overbank = std::env::current_exe()?.with_file_name("overbank");
-    if !overbank.exists() {
-        run.say(&format!(
-            "overbank is left out: {} is not built (cargo build -p overbank-cli)",
-            overbank.display()
-        ));
-    }
+    let overbank = run.command()?;
     let python = run.data().join("rivals/bin/python");
     let has_duckdb = python.exists() && run.size() != Size::Smoke;
     if !has_duckdb {

@@ -52,7 +52,8 @@ impl<'p> Unnamed<'p> {
     }
 }
 
-fn parent(place: &Path) -> &Path {
+/// The directory that a path lies in.
+pub(super) fn parent(place: &Path) -> &Path {
     place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

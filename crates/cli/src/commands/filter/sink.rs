@@ -16,6 +16,7 @@
 
 use super::outlet::{self, Escape, Outlet, Owed};
 use crate::announce;
+use crate::commands::unnamed::parent;
 use crate::failure::{Failure, STANDARD_OUTPUT};
 use crate::run_state::{Mark, MarkKind};
 use crate::units;
@@ -407,10 +408,6 @@ fn refused(output: &str, why: &str) -> Failure {
         "cannot resume into {output}: {why}; resume into the output of the interrupted run or a copy of it (--output FILE, or >> \
          FILE), or start anew with another --store"
     ))
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn shown(path: &Path) -> String {
