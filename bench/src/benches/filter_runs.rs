@@ -52,7 +52,7 @@ fn density(run: &mut Run<'_>, keys: usize, remainder_bits: u32) -> Result<()> {
     all.sort_unstable();
     all.dedup();
     let info = write(files, kind, &all)?;
-    let whole = filter::run::Run::open(files, &info.file, kind)?;
+    let whole = filter::run::FingerprintSegment::open(files, &info.file, kind)?;
     let params = Params::from_iter([
         ("keys".to_owned(), all.len().into()),
         ("remainder_bits".to_owned(), remainder_bits.into()),
@@ -145,7 +145,7 @@ fn merge(
 ) -> Result<()> {
     let mut runs = Vec::new();
     for half in halves {
-        runs.push(filter::run::Run::open(files, &write(files, kind, half)?.file, kind)?);
+        runs.push(filter::run::FingerprintSegment::open(files, &write(files, kind, half)?.file, kind)?);
     }
     let sources: Vec<_> = runs.iter().map(Source::Flash).collect();
     let total = halves.iter().map(Vec::len).sum::<usize>();
@@ -175,7 +175,7 @@ fn merge(
 fn lookups(
     run: &mut Run<'_>,
     files: &Files,
-    (whole, packed): (&filter::run::Run, &PackedRun),
+    (whole, packed): (&filter::run::FingerprintSegment, &PackedRun),
     all: &[u64],
     probes: usize,
 ) -> Result<()> {

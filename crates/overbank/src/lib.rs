@@ -10,6 +10,7 @@ pub mod device;
 pub mod error;
 pub mod filter;
 pub mod frequency;
+mod lock;
 pub mod profile;
 pub mod segment;
 pub mod sketch;

@@ -10,11 +10,12 @@
 //! | `sync` | nothing to do | 0 |
 
 use super::{Access, BLOCK_BYTES, Device, DeviceFile, LockGuard, ReadRequest};
+use crate::lock::{lock, read, write};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A directory in RAM.
@@ -51,7 +52,7 @@ impl MemoryDevice {
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Bytes>>> {
         // The map is whole at every point where a panic can happen, so a poisoned mutex is still good.
-        self.directory.files.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.directory.files)
     }
 }
 
@@ -152,12 +153,12 @@ impl DeviceFile for MemoryFile {
     }
 
     fn len_bytes(&self) -> Result<u64> {
-        Ok(self.bytes.read().unwrap_or_else(PoisonError::into_inner).len() as u64)
+        Ok(read(&self.bytes).len() as u64)
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         assert_aligned(offset, into.len());
-        let bytes = self.bytes.read().unwrap_or_else(PoisonError::into_inner);
+        let bytes = read(&self.bytes);
         let source =
             usize::try_from(offset).ok().and_then(|from| bytes.get(from..from.checked_add(into.len())?));
         into.copy_from_slice(
@@ -169,7 +170,7 @@ impl DeviceFile for MemoryFile {
     fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         assert_aligned(offset, data.len());
         self.writable()?;
-        let mut bytes = self.bytes.write().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = write(&self.bytes);
         let end = usize::try_from(offset).ok().and_then(|from| Some((from, from.checked_add(data.len())?)));
         let (from, to) = end.ok_or_else(|| Error::Full {
             path: PathBuf::from(&self.name),
@@ -202,7 +203,7 @@ impl DeviceFile for MemoryFile {
         self.writable()?;
         let full = || Error::Full { path: PathBuf::from(&self.name), needed_bytes: bytes };
         let bytes = usize::try_from(bytes).map_err(|_| full())?;
-        self.bytes.write().unwrap_or_else(PoisonError::into_inner).resize(bytes, 0);
+        write(&self.bytes).resize(bytes, 0);
         Ok(())
     }
 

@@ -15,11 +15,12 @@ use super::format::{NO_EXTENT, Slot, require};
 use super::place::Shape;
 use crate::device::block::{self, BlockOwner, Seal};
 use crate::device::{BLOCK_BYTES, DeviceFile, ReadRequest};
+use crate::lock::{into_inner, lock};
 use crate::store::{FileId, FileRef, Files};
 use crate::{Error, Result};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Reads in flight at a time: the depth at which the devices measured here reach their rate.
 pub(super) const READ_DEPTH: usize = 128;
@@ -220,7 +221,7 @@ impl Pages {
         let space = Mutex::new(std::mem::take(&mut self.space));
         let file = self.file_to_write(files);
         let stored = file.and_then(|file| file.write(shape, &space, group, blocks, sequence));
-        self.space = space.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.space = into_inner(space);
         self.space.trim();
         let old = std::mem::replace(&mut self.table[group], stored?);
         if old.extent != NO_EXTENT && old.extent != self.committed[group] {
@@ -268,7 +269,7 @@ impl PagesFile {
         blocks: &mut [u8],
         sequence: u64,
     ) -> Result<Slot> {
-        let lock = || space.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || lock(&space);
         let extent = lock().take();
         let pages = shape.pages_of(group);
         let first = u64::from(extent) * u64::from(shape.group_pages);
@@ -293,7 +294,7 @@ impl PagesFile {
 
 /// Gives an extent back that neither the last commit names nor a group has.
 pub(super) fn give_back(space: &Mutex<Space>, extent: u32) {
-    space.lock().unwrap_or_else(PoisonError::into_inner).free.push(extent);
+    lock(&space).free.push(extent);
 }
 
 fn block_of(shape: Shape, slot: Slot, page: u64) -> u64 {

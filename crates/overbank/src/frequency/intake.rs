@@ -19,11 +19,12 @@ use super::log::Log;
 use super::memory::Buffer;
 use super::page::Updates;
 use super::place::Shape;
+use crate::lock::lock;
 use crate::store::Files;
 use crate::{Error, KeyHash, Result};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// What the writers of a sketch share with it.
 #[derive(Debug)]
@@ -330,9 +331,4 @@ impl Held<'_> {
             (weight + std::mem::take(&mut slot.weight), is_fresh | std::mem::take(&mut slot.is_fresh))
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic leaves a slot half-done: buffers change after the log is whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,10 +18,11 @@
 
 use super::{Frequency, FrequencyOptions};
 use crate::error::invalid;
+use crate::lock::lock;
 use crate::sketch::CountBounds;
 use crate::store::Store;
 use crate::{Error, KeyHash, Result};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The most panes of a window.
 const PANES_MAX: usize = 1024;
@@ -169,5 +170,5 @@ impl FrequencyPanes {
 
 fn held(pane: &Mutex<Frequency>) -> MutexGuard<'_, Frequency> {
     // A panic inside a pane poisons the store at its next commit; a reader may still look.
-    pane.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&pane)
 }

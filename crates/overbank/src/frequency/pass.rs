@@ -26,9 +26,10 @@ use super::page;
 use super::place::Shape;
 use crate::Result;
 use crate::device::{AlignedBuf, BLOCK_BYTES, thread};
+use crate::lock::{into_inner, lock};
 use crate::store::Files;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// The fewest and most blocks of a log that a lane reads at a time: 16 KiB take little longer than one block, and beyond
 /// 256 KiB a device gains nothing.
@@ -104,7 +105,7 @@ impl Pages {
         let lanes = Mutex::new(table.chunks_mut(groups).zip(committed.chunks(groups)).enumerate());
         // Each thread takes lanes as long as there are any: with fewer threads than lanes, all are passed over.
         let run = || {
-            let next = || lanes.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let next = || lock(&lanes).next();
             while let Some((lane, (table, committed))) = next() {
                 common.run(lane * groups, table, committed)?;
             }
@@ -119,7 +120,7 @@ impl Pages {
                 Err(panic) => std::panic::resume_unwind(panic),
             })
         });
-        *space = common.space.into_inner().unwrap_or_else(PoisonError::into_inner);
+        *space = into_inner(common.space);
         space.trim();
         (common.is_saturated.into_inner(), result)
     }

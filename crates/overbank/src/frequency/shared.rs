@@ -2,8 +2,9 @@
 
 use super::intake::Intake;
 use super::{Frequency, add};
+use crate::lock::lock;
 use crate::{KeyHash, Result};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// One thread's way to add to a sketch that others add to and ask at the same time.
 ///
@@ -20,7 +21,7 @@ pub struct FrequencyWriter {
 impl FrequencyWriter {
     /// A writer for `sketch`.
     pub fn new(sketch: &Arc<Mutex<Frequency>>) -> Self {
-        let mut inner = sketch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = lock(&sketch);
         let slot = inner.writers_given % inner.intake.writers();
         inner.writers_given += 1;
         Self { sketch: Arc::clone(sketch), intake: Arc::clone(&inner.intake), slot }
@@ -34,8 +35,6 @@ impl FrequencyWriter {
     /// # Panics
     /// If there are weights, but not one for each hash.
     pub fn update(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
-        add(&self.intake, self.slot, hashes, weights, &mut || {
-            self.sketch.lock().unwrap_or_else(PoisonError::into_inner).make_way()
-        })
+        add(&self.intake, self.slot, hashes, weights, &mut || lock(&self.sketch).make_way())
     }
 }

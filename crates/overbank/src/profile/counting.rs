@@ -11,11 +11,12 @@
 use super::flash::Outbox;
 use super::pipeline::{self, Group};
 use super::{COUNT_DEPTH, KeyedRows, Measure, Parse, TALLIED_LENGTHS, Totals};
+use crate::lock::lock;
 use crate::sketch::count_min::CountMinShard;
 use crate::sketch::hyperloglog::HyperLogLogShard;
 use crate::sketch::space_saving::{Admission, Probe};
 use crate::sketch::{DdSketch, SpaceSaving};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// The three sketches' parts for one range of the hash.
 pub(super) struct Shard<'a, 'b> {
@@ -132,7 +133,7 @@ impl Tally {
 
     fn measure(&mut self, rows: &impl KeyedRows, values: &Mutex<&mut DdSketch>) {
         // A panic of another thread is passed on when the threads are joined.
-        let values = || values.lock().unwrap_or_else(PoisonError::into_inner);
+        let values = || lock(&values);
         match self.totals.measure {
             Measure::Value => {
                 let mut values = values();

@@ -15,12 +15,13 @@ use super::Profile;
 use crate::device::BLOCK_BYTES;
 use crate::error::invalid;
 use crate::frequency::{Frequency, FrequencyOptions, FrequencyWriter};
+use crate::lock::lock;
 use crate::sketch::CountBounds;
 use crate::sketch::count_min::Layout;
 use crate::store::Store;
 use crate::{Error, KeyHash, Result};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The name of the sketch in the store; a profile that finds it there takes it for its own.
 pub(super) const NAME: &str = "profile/counts";
@@ -176,7 +177,7 @@ impl Flash {
     }
 
     fn sketch(&self) -> MutexGuard<'_, Frequency> {
-        self.sketch.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sketch)
     }
 }
 

@@ -12,9 +12,10 @@
 //! 3. When a chunk fails to be read or parsed, every earlier chunk is applied whole and no later one at all.
 
 use crate::device::thread;
+use crate::lock::{into_inner, lock};
 use keyhash::KeyHash;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 
 /// The rows of one parsed chunk.
 pub trait Rows {
@@ -158,7 +159,7 @@ pub fn run<G: Stages>(
         }
         crew.work(own);
     });
-    match crew.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    match into_inner(crew.failure) {
         Some((_, error)) => Err(error),
         None => Ok(()),
     }
@@ -226,7 +227,7 @@ impl<G: Stages, N: FnMut() -> Result<Option<G::Chunk>, G::Error>> Crew<'_, G, N>
 
     fn fail(&self, number: u64, error: G::Error) {
         self.stopping.store(true, Ordering::Relaxed);
-        let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = lock(&self.failure);
         if first.as_ref().is_none_or(|(earliest, _)| number < *earliest) {
             *first = Some((number, error));
         }

@@ -10,8 +10,9 @@
 //! | `reserve`, `resize`, drop | one mutex | a few words |
 
 use crate::device::require_memory;
+use crate::lock::lock;
 use crate::{Error, Result};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A number of bytes that reservations draw on. Clones share it.
 ///
@@ -49,7 +50,7 @@ impl Budget {
 
     /// What nobody has reserved, in bytes.
     pub fn available_bytes(&self) -> usize {
-        self.ledger.budget_bytes - *self.ledger.reserved_bytes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.budget_bytes - *lock(&self.ledger.reserved_bytes)
     }
 
     /// Reserves `wanted_bytes`, or what is left down to `least_bytes`, for `what` (named in the error).
@@ -84,7 +85,7 @@ impl Reservation {
     /// what it held before.
     pub fn resize(&mut self, wanted_bytes: usize, least_bytes: usize) -> Result<usize> {
         let ledger = &self.budget.ledger;
-        let mut reserved = ledger.reserved_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reserved = lock(&ledger.reserved_bytes);
         let others = *reserved - self.bytes;
         let available_bytes = ledger.budget_bytes - others;
         if least_bytes > available_bytes {
@@ -105,7 +106,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut reserved = self.budget.ledger.reserved_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reserved = lock(&self.budget.ledger.reserved_bytes);
         *reserved -= self.bytes;
     }
 }

@@ -18,11 +18,12 @@ use super::{FileId, FileRef};
 use crate::device::block::BlockOwner;
 use crate::device::require_memory;
 use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile, FileRead, ReadRequest};
+use crate::lock::lock;
 use crate::{Error, Result};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use xxhash_rust::xxh3::Xxh3;
 
 /// How much of a file is held in memory while it is written or read as a stream, in bytes.
@@ -91,7 +92,7 @@ impl Files {
         register.names_pending = true;
         drop(register);
         if let Some(created) = &self.created {
-            created.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+            lock(&created).push(id);
         }
         Ok((id, Arc::new(WatchedFile { file, poison: self.shelf.poison.clone() })))
     }
@@ -217,10 +218,7 @@ impl Files {
     /// Removes everything that was created through this scoped handle; the names that could not be removed remain
     /// for the next open.
     pub(super) fn roll_back(&self) {
-        let created = self
-            .created
-            .as_ref()
-            .map(|c| std::mem::take(&mut *c.lock().unwrap_or_else(PoisonError::into_inner)));
+        let created = self.created.as_ref().map(|c| std::mem::take(&mut *lock(&c)));
         for id in created.unwrap_or_default() {
             if self.register().uncommitted.remove(&id) {
                 let _ = self.remove(id);
@@ -290,7 +288,7 @@ impl Files {
     }
 
     fn register(&self) -> MutexGuard<'_, Register> {
-        self.shelf.register.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shelf.register)
     }
 }
 

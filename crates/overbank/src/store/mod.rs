@@ -55,12 +55,13 @@ pub use verify::{Damage, VerifyReport};
 pub use workers::{Job, Spawner, Workers};
 
 use crate::device::{Device, DeviceFile, LockGuard};
+use crate::lock::lock;
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
 use catalog::Catalog;
 use format::{NamedFile, Superblock};
 use poison::Poison;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// An open store.
 ///
@@ -235,7 +236,7 @@ impl Store {
     pub fn attach(&self, name: &str, participant: Arc<Mutex<dyn Participant>>) -> Result<()> {
         self.poison.check()?;
         check_name(name)?;
-        let structure = participant.lock().unwrap_or_else(PoisonError::into_inner).structure();
+        let structure = lock(&participant).structure();
         let mut state = self.state();
         if state.participants.contains_key(name) {
             return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
@@ -274,7 +275,7 @@ impl Store {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic in a participant's own code cannot leave the state half-changed: it changes after the last call out.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -4,9 +4,10 @@ use super::files::{same_hash, stream};
 use super::format::{self, Superblock};
 use super::{FileRef, Store, manifest};
 use crate::device::block;
+use crate::lock::lock;
 use crate::{Error, Result};
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// A place where stored bytes are not what was written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,7 +82,7 @@ impl Store {
             for file in &entry.record.files {
                 let live = match &participant {
                     _ if !file.is_in_place() => Some(std::iter::once(0..u64::MAX).collect()),
-                    Some(p) => p.lock().unwrap_or_else(PoisonError::into_inner).live_blocks(file),
+                    Some(p) => lock(&p).live_blocks(file),
                     None => None,
                 };
                 self.verify_file(file, live, &mut report);

@@ -12,11 +12,12 @@
 use super::poison::Poison;
 use crate::Result;
 use crate::device::thread;
+use crate::lock::{lock, wait};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// A small pool of threads. Shared by everything that a store has open.
@@ -160,7 +161,7 @@ impl Job {
         self.poison.check_process()?;
         let mut done = lock(&self.outcome.done);
         while done.is_none() {
-            done = self.outcome.changed.wait(done).unwrap_or_else(PoisonError::into_inner);
+            done = wait(&self.outcome.changed, done);
         }
         if *done == Some(true) { Ok(()) } else { self.poison.check() }
     }
@@ -224,10 +225,6 @@ impl fmt::Debug for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Workers").field("threads", &self.threads.len()).finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

@@ -6,13 +6,14 @@
 use super::handle::{FileHandle, Opened};
 use super::{DirectChoice, FileDevice, FileOptions, check_name, errors};
 use crate::device::{Access, Device, DeviceFile, FileRead, LockGuard};
+use crate::lock::lock;
 use crate::{Error, Result};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Files without names in a directory, as a [`Device`] that vanishes with the process.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl NamelessDevice {
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<String, Nameless>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.files)
     }
 
     /// A new file that no directory knows.

@@ -17,9 +17,10 @@ use super::Begun;
 use super::handle::Opened;
 use super::reads::Reads;
 use crate::device::{AlignedBuf, Process, thread};
+use crate::lock::{lock, wait};
 use crate::{Error, Result};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 /// Enough for `pread` and an error; a thread needs no more.
@@ -199,7 +200,7 @@ impl Batch {
     fn take_done(&self, into: &mut Vec<(Job, Result<()>)>) {
         let mut state = lock(&self.state);
         while state.done.is_empty() {
-            state = self.completed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = wait(&self.completed, state);
         }
         std::mem::swap(&mut state.done, into);
     }
@@ -240,13 +241,8 @@ fn serve(shared: &Shared) {
             return;
         } else {
             queue.idle += 1;
-            queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = wait(&shared.wake, queue);
             queue.idle -= 1;
         }
     }
-}
-
-/// No code that can panic runs under these locks, so a poisoned one is as good as any.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

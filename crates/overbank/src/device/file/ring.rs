@@ -19,6 +19,7 @@
 use super::Begun;
 use super::reads::Reads;
 use crate::device::{AlignedBuf, Process};
+use crate::lock::lock;
 use crate::{Error, Result};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
@@ -195,7 +196,7 @@ impl RingPool {
         if self.is_broken.load(Ordering::Relaxed) {
             return None;
         }
-        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = lock(&self.idle).pop();
         let mut ring = match kept {
             Some(ring) => ring,
             None => Ring { uring: new_uring(DEPTH_MAX as u32).ok()?, slab: AlignedBuf::default() },
@@ -288,7 +289,7 @@ impl Drop for Lease<'_> {
         if ring.slab.len() > SLAB_KEPT_BYTES {
             ring.slab = AlignedBuf::default();
         }
-        let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.pool.idle);
         if idle.len() < RINGS_KEPT {
             idle.push(ring);
         }

@@ -34,12 +34,13 @@ pub use fault::{Fault, FaultKind};
 
 use super::memory::{assert_aligned, no_file, past_the_end};
 use super::{Access, BLOCK_BYTES, Device, DeviceFile, LockGuard, ReadRequest};
+use crate::lock::lock;
 use crate::{Error, Result};
 use crash::Rng;
 use disk::Disk;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Blocks and syncs, of one file or of all.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -199,7 +200,7 @@ impl SimDevice {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic in a test must not hide the disk from the report that follows.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

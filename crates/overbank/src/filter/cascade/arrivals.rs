@@ -9,10 +9,11 @@
 
 use super::CascadeFilter;
 use super::board::Era;
-use super::shared::{Shared, lock};
+use super::shared::Shared;
 use crate::batch::Sorter;
 use crate::device::thread;
 use crate::error::invalid;
+use crate::lock::lock;
 use crate::{KeyHash, Result};
 use std::sync::Arc;
 
@@ -209,7 +210,7 @@ impl Shared {
         self.writable()?;
         if prefixes.len() >= self.options.log_keys() {
             // Few entries in a log would cost every question a search.
-            self.seal_all()?;
+            self.freeze_all()?;
         }
         let rounds = prefixes.len().div_ceil(self.options.questions()).next_power_of_two().min(ROUNDS_MAX);
         let (mut places, mut scratch, mut sorter) = (Vec::new(), Vec::new(), Sorter::new());

@@ -1,7 +1,7 @@
 //! What there is, what is being merged, and what is to be merged next.
 //!
 //! ```text
-//!   logs ─seal─▶ packed runs in RAM ─flush, a task─▶ runs on flash ─merges, tasks─▶ longer runs
+//!   logs ─freeze─▶ packed runs in RAM ─flush, a task─▶ runs on flash ─merges, tasks─▶ longer runs
 //!                                     a task is cut into lanes, by hash range: one thread takes a lane for a step
 //! ```
 //!
@@ -10,11 +10,11 @@
 //!    every look at the board sees each entry exactly once.
 //! 2. A file that the last commit, or one under way, names is not removed; the store does that once no commit names it.
 
-use super::levels::{Age, LevelRun, due, level_of};
+use super::levels::{Age, Run, due, level_of};
 use super::options::{CascadeOptions, Policy};
 use super::task::{Lane, Task, ranges};
 use crate::Error;
-use crate::filter::run::{PackedRun, Run, RunKind};
+use crate::filter::run::{FingerprintSegment, PackedRun, RunKind};
 use crate::store::FileId;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -73,9 +73,9 @@ pub(super) struct Board {
     pub(super) packed: Vec<Packed>,
     pub(super) packed_bytes: usize,
     /// Oldest first.
-    pub(super) runs: Vec<LevelRun>,
+    pub(super) runs: Vec<Run>,
     pub(super) tasks: Vec<Task>,
-    /// Logs that were sealed.
+    /// Memtables that were frozen.
     pub(super) logs: u64,
     /// How many there were when the log of each writer took its first entry; `None` where it is empty.
     pub(super) open_logs: Vec<Option<u64>>,
@@ -96,7 +96,7 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new(era: Era, logs: u64, writers: usize, runs: Vec<LevelRun>) -> Self {
+    pub(super) fn new(era: Era, logs: u64, writers: usize, runs: Vec<Run>) -> Self {
         let committed: BTreeSet<FileId> =
             runs.iter().flat_map(|run| &run.pieces).map(|piece| piece.file_ref().id).collect();
         let next_id = runs.iter().map(|run| run.id + 1).max().unwrap_or(0);
@@ -224,7 +224,7 @@ impl Board {
         let bits = options.bits(generation) + options.value_bits;
         let packed =
             self.packed.iter().filter(|packed| packed.bits == bits).map(|packed| packed.run.fingerprints());
-        let runs = self.runs.iter().filter(|run| run.bits == bits).map(LevelRun::fingerprints);
+        let runs = self.runs.iter().filter(|run| run.bits == bits).map(Run::fingerprints);
         packed.chain(runs).sum()
     }
 
@@ -403,20 +403,20 @@ impl Board {
         self.drop_packed(&task.packed);
         let dead = self.drop_runs(|run| task.runs.contains(&run.id));
         let (bits, pane, age) = (task.kind.fingerprint_bits, task.pane, task.age);
-        let pieces: Vec<Arc<Run>> = task.into_pieces().collect();
+        let pieces: Vec<Arc<FingerprintSegment>> = task.into_pieces().collect();
         if !pieces.is_empty() {
             let keys = pieces.iter().map(|piece| piece.fingerprints()).sum();
             let level = level_of(keys, flush_keys, policy);
             let id = self.new_id();
-            self.runs.push(LevelRun { id, pieces, level, bits, pane, age, is_busy: false });
+            self.runs.push(Run { id, pieces, level, bits, pane, age, is_busy: false });
             self.runs.sort_by_key(|run| run.age.newest);
         }
         dead
     }
 
     /// Drops runs, and the tasks that read them. Returns the files that are to be removed now.
-    pub(super) fn drop_runs(&mut self, is_dropped: impl Fn(&LevelRun) -> bool) -> Vec<FileId> {
-        let (dropped, kept): (Vec<LevelRun>, Vec<LevelRun>) =
+    pub(super) fn drop_runs(&mut self, is_dropped: impl Fn(&Run) -> bool) -> Vec<FileId> {
+        let (dropped, kept): (Vec<Run>, Vec<Run>) =
             std::mem::take(&mut self.runs).into_iter().partition(is_dropped);
         self.runs = kept;
         let mut dead = Vec::new();

@@ -238,7 +238,7 @@ impl CascadeFilter {
 
     /// Everything, logs included.
     pub(super) fn view(&self) -> Result<View> {
-        self.shared.seal_all()?;
+        self.shared.freeze_all()?;
         let board: &Board = &self.shared.board();
         Ok(View::of(board))
     }

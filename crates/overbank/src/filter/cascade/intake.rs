@@ -1,9 +1,10 @@
 //! How entries get in: through a writer's log, packed when it is full.
 
 use super::board::{Board, Era};
-use super::log::Place;
-use super::shared::{Shared, Slot, lock};
+use super::memtable::EntryLayout;
+use super::shared::{Shared, Slot};
 use crate::filter::run::{PackedRun, RunKind};
+use crate::lock::lock;
 use crate::{KeyHash, Result};
 use std::sync::{Arc, MutexGuard};
 
@@ -49,7 +50,7 @@ impl Shared {
             let keys = entries.len().min(CHUNK_KEYS);
             self.make_room()?;
             let mut held = self.slot(slot)?;
-            let (mut taken, mut has_sealed) = (0, false);
+            let (mut taken, mut has_frozen) = (0, false);
             while taken < keys {
                 if held.log.is_empty() {
                     held.log.begin(self.board().begin_log(slot, &self.options));
@@ -57,14 +58,14 @@ impl Shared {
                 let place = self.place(held.era);
                 taken += held.log.push(entries.by_ref().take(keys - taken), place, is_removal);
                 if held.log.is_full() {
-                    self.seal(slot, &mut held)?;
+                    self.freeze(slot, &mut held)?;
                     self.begin_era(&mut held);
-                    has_sealed = true;
+                    has_frozen = true;
                 }
             }
             drop(held);
             // To pack a log is a step by itself; the work that it held up is done with the next keys.
-            self.pace(keys, has_sealed)?;
+            self.pace(keys, has_frozen)?;
         }
         Ok(())
     }
@@ -97,7 +98,7 @@ impl Shared {
     fn slot(self: &Arc<Self>, at: usize) -> Result<MutexGuard<'_, Slot>> {
         let mut slot = lock(&self.slots[at]);
         if slot.era.number != self.era_number() {
-            self.seal(at, &mut slot)?;
+            self.freeze(at, &mut slot)?;
             self.begin_era(&mut slot);
         }
         Ok(slot)
@@ -108,18 +109,18 @@ impl Shared {
     }
 
     /// Where the parts of an era's entries lie.
-    pub(super) fn place(&self, era: Era) -> Place {
+    pub(super) fn place(&self, era: Era) -> EntryLayout {
         let mask = u64::MAX << (64 - self.options.bits(era.generation));
-        Place { mask, value_shift: 64 - self.entry_bits(era) }
+        EntryLayout { mask, value_shift: 64 - self.entry_bits(era) }
     }
 
     /// Packs a writer's log. Whoever looks at the filter holds the slot, and so sees its entries in one place.
-    pub(super) fn seal(self: &Arc<Self>, at: usize, slot: &mut Slot) -> Result<()> {
+    pub(super) fn freeze(self: &Arc<Self>, at: usize, slot: &mut Slot) -> Result<()> {
         if slot.log.is_empty() {
             return Ok(());
         }
         let kind = RunKind { fingerprint_bits: self.entry_bits(slot.era), ..self.kind };
-        let packed = slot.log.seal(kind)?;
+        let packed = slot.log.freeze(kind)?;
         let mut board = self.board();
         board.add_packed(Some(at), packed, slot.era, &self.options);
         self.note_era(&board);
@@ -128,8 +129,8 @@ impl Shared {
     }
 
     /// Packs the logs of all writers.
-    pub(super) fn seal_all(self: &Arc<Self>) -> Result<()> {
-        (0..self.slots.len()).try_for_each(|at| self.seal(at, &mut lock(&self.slots[at])))
+    pub(super) fn freeze_all(self: &Arc<Self>) -> Result<()> {
+        (0..self.slots.len()).try_for_each(|at| self.freeze(at, &mut lock(&self.slots[at])))
     }
 
     /// Sees to it that a chunk of entries fits into RAM, packed logs and all.

@@ -13,14 +13,14 @@
 //! Only runs of one family, of the same length of fingerprints and the same pane, are merged.
 
 use super::options::Policy;
-use crate::filter::run::Run;
+use crate::filter::run::FingerprintSegment;
 use std::sync::Arc;
 
 /// A sorted run: one file, or several that follow each other in hash order.
 #[derive(Clone, Debug)]
-pub(super) struct LevelRun {
+pub(super) struct Run {
     pub(super) id: u64,
-    pub(super) pieces: Vec<Arc<Run>>,
+    pub(super) pieces: Vec<Arc<FingerprintSegment>>,
     pub(super) level: i32,
     pub(super) bits: u32,
     pub(super) pane: u64,
@@ -43,7 +43,7 @@ impl Age {
     }
 }
 
-impl LevelRun {
+impl Run {
     pub(super) fn fingerprints(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.fingerprints()).sum()
     }
@@ -76,7 +76,7 @@ pub(super) fn level_of(keys: u64, flush_keys: u64, policy: Policy) -> i32 {
 }
 
 /// Several runs of one family that `is_wanted`, none of which is being merged, by id.
-pub(super) fn idle_family(runs: &[LevelRun], is_wanted: impl Fn(&LevelRun) -> bool) -> Option<Vec<u64>> {
+pub(super) fn idle_family(runs: &[Run], is_wanted: impl Fn(&Run) -> bool) -> Option<Vec<u64>> {
     runs.iter().filter(|run| is_wanted(run)).find_map(|run| {
         let of_it = || runs.iter().filter(|other| other.family() == run.family());
         (of_it().count() > 1 && of_it().all(|run| !run.is_busy)).then(|| of_it().map(|run| run.id).collect())
@@ -85,7 +85,7 @@ pub(super) fn idle_family(runs: &[LevelRun], is_wanted: impl Fn(&LevelRun) -> bo
 
 /// The runs of a merge that is due, by id, the merges of short runs first; `flush_keys` are a run of level 0. Panes before `pane` get
 /// no more entries: each becomes one run.
-pub(super) fn due(runs: &[LevelRun], pane: u64, flush_keys: u64, policy: Policy) -> Option<Vec<u64>> {
+pub(super) fn due(runs: &[Run], pane: u64, flush_keys: u64, policy: Policy) -> Option<Vec<u64>> {
     let closed = idle_family(runs, |run| run.pane < pane);
     if closed.is_some() {
         return closed;
@@ -103,7 +103,7 @@ pub(super) fn due(runs: &[LevelRun], pane: u64, flush_keys: u64, policy: Policy)
             continue;
         };
         let idle = || runs.iter().filter(|run| !run.is_busy && run.family() == (bits, pane));
-        let mut inputs: Vec<&LevelRun> = idle().filter(|run| run.level <= level).collect();
+        let mut inputs: Vec<&Run> = idle().filter(|run| run.level <= level).collect();
         if let Policy::LazyLevelled { .. } = policy {
             let keys = inputs.iter().map(|run| run.fingerprints()).sum();
             // The last level is one run: what would stand beside it goes into it.

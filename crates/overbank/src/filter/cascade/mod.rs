@@ -39,8 +39,8 @@ mod fingerprints;
 mod format;
 mod intake;
 mod levels;
-mod log;
 mod maplet;
+mod memtable;
 mod options;
 mod plan;
 mod query;
@@ -191,7 +191,7 @@ impl CascadeFilter {
             );
         }
         self.shared.writable()?;
-        self.shared.seal_all()?;
+        self.shared.freeze_all()?;
         let mut board = self.shared.board();
         let Era { number, pane, .. } = board.era;
         board.era = Era { number: number + 1, pane: pane + 1, ..board.era };
@@ -210,7 +210,7 @@ impl CascadeFilter {
     /// As [`CascadeFilter::insert`].
     pub fn flush(&mut self) -> Result<()> {
         self.shared.writable()?;
-        self.shared.seal_all()?;
+        self.shared.freeze_all()?;
         let logs = self.shared.board().logs;
         self.shared.flush_until(|board| board.packed.iter().all(|packed| packed.age.oldest >= logs))
     }

@@ -2,8 +2,9 @@
 
 use super::board::Board;
 use super::levels::Age;
-use super::shared::{Shared, lock};
-use crate::filter::run::{PackedRun, Run, RunKind, Source, count_many};
+use super::shared::Shared;
+use crate::filter::run::{FingerprintSegment, PackedRun, RunKind, Source, count_many};
+use crate::lock::lock;
 use crate::{KeyHash, Result};
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub struct CascadeReader {
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) packed: Vec<Arc<PackedRun>>,
-    pub(super) runs: Vec<Arc<Run>>,
+    pub(super) runs: Vec<Arc<FingerprintSegment>>,
 }
 
 impl View {
@@ -92,7 +93,7 @@ impl Shared {
         for packed in &packed {
             packed.count_many(prefixes, sums)?;
         }
-        let runs: Vec<&Run> = runs.iter().map(|run| &**run).collect();
+        let runs: Vec<&FingerprintSegment> = runs.iter().map(|run| &**run).collect();
         if runs.is_empty() {
             return Ok(());
         }

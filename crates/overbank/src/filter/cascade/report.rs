@@ -1,9 +1,9 @@
 //! What a filter holds.
 
 use super::CascadeFilter;
-use super::levels::LevelRun;
+use super::levels::Run;
 use super::options::CascadeOptions;
-use super::shared::lock;
+use crate::lock::lock;
 
 /// What a filter holds and costs at this moment, from [`CascadeFilter::report`].
 #[derive(Clone, PartialEq, Debug)]
@@ -62,10 +62,10 @@ impl CascadeFilter {
         let packed = || board.packed.iter().map(|packed| &*packed.run);
         let runs = || board.runs.iter();
         let tombstones =
-            packed().map(|run| run.tombstones()).sum::<u64>() + runs().map(LevelRun::tombstones).sum::<u64>();
+            packed().map(|run| run.tombstones()).sum::<u64>() + runs().map(Run::tombstones).sum::<u64>();
         let entries = in_logs
             + packed().map(|run| run.fingerprints()).sum::<u64>()
-            + runs().map(LevelRun::fingerprints).sum::<u64>();
+            + runs().map(Run::fingerprints).sum::<u64>();
         // A key errs where one of the fingerprints is its own.
         let value_bits = shared.options.value_bits as i32;
         let share =
@@ -84,11 +84,11 @@ impl CascadeFilter {
             fingerprints: entries - tombstones,
             occurrences: in_logs
                 + packed().map(|run| run.occurrences()).sum::<u64>()
-                + runs().map(LevelRun::occurrences).sum::<u64>(),
+                + runs().map(Run::occurrences).sum::<u64>(),
             tombstones,
             in_memory: in_logs + packed().map(|run| run.fingerprints()).sum::<u64>(),
-            flash_bytes: runs().map(LevelRun::bytes).sum(),
-            memory_bytes: logs_bytes + board.packed_bytes + runs().map(LevelRun::memory_bytes).sum::<usize>(),
+            flash_bytes: runs().map(Run::bytes).sum(),
+            memory_bytes: logs_bytes + board.packed_bytes + runs().map(Run::memory_bytes).sum::<usize>(),
             false_positive_rate: false_positive_rate.min(1.0),
             fullness: (entries - tombstones) as f64 / shared.options.keys as f64,
             generation: board.era.generation,

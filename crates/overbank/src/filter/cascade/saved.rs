@@ -5,12 +5,12 @@
 
 use super::board::{Board, Era};
 use super::format::{RunState, State, VERSION};
-use super::levels::LevelRun;
+use super::levels::Run;
 use super::options::CascadeOptions;
 use super::shared::{FLUSH, Shared, Shares};
 use super::{CascadeFilter, Maplet};
 use crate::error::invalid;
-use crate::filter::run::{Run, RunKind};
+use crate::filter::run::{FingerprintSegment, RunKind};
 use crate::store::{
     CommitId, Entry, FileId, FileRef, Files, Participant, Prepared, Record, Store, Structure,
 };
@@ -135,10 +135,10 @@ impl CascadeFilter {
             let pieces = files
                 .by_ref()
                 .take(run.pieces)
-                .map(|file| Ok(Arc::new(Run::open(store.files(), file, kind)?)));
+                .map(|file| Ok(Arc::new(FingerprintSegment::open(store.files(), file, kind)?)));
             let pieces = pieces.collect::<Result<Vec<_>>>()?;
             let RunState { level, bits, pane, age, .. } = *run;
-            runs.push(LevelRun { id, pieces, level, bits, pane, age, is_busy: false });
+            runs.push(Run { id, pieces, level, bits, pane, age, is_busy: false });
         }
         let era = Era { number: 0, generation: state.generation, pane: state.pane };
         let mut board = Board::new(era, state.logs, options.writers, runs);
@@ -272,7 +272,7 @@ impl Participant for CascadeFilter {
             pane: board.era.pane,
             runs: (board.runs.iter())
                 .map(|run| {
-                    let LevelRun { level, bits, pane, age, .. } = *run;
+                    let Run { level, bits, pane, age, .. } = *run;
                     RunState { level, bits, pieces: run.pieces.len(), pane, age }
                 })
                 .collect(),

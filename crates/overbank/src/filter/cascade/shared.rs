@@ -10,15 +10,16 @@
 //! speed of the device: the paper's deamortization. Without background threads the writers do all of it, in a fixed order.
 
 use super::board::{Board, Era, Stall};
-use super::log::Log;
+use super::memtable::Memtable;
 use super::options::{CascadeOptions, Policy};
 use super::task::Lane;
-use crate::filter::run::{Merge, MergeOptions, PackedRun, Run, RunKind, Source};
+use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, PackedRun, RunKind, Source};
+use crate::lock::{lock, wait};
 use crate::store::{FileId, Files, Spawner};
 use crate::{Error, Result};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// Blocks that a step unpacks, of 1,000 to 2,500 keys each: some milliseconds of a core.
 const STEP_BLOCKS: u64 = 48;
@@ -30,7 +31,7 @@ const CREDIT_KEYS_MAX: i64 = 1 << 22;
 /// A writer's log, and what its entries belong to.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) log: Log,
+    pub(super) log: Memtable,
     pub(super) era: Era,
 }
 
@@ -75,7 +76,7 @@ impl Shared {
         board: Board,
     ) -> Arc<Self> {
         let era = board.era;
-        let slot = |_| Mutex::new(Slot { log: Log::new(&options), era });
+        let slot = |_| Mutex::new(Slot { log: Memtable::new(&options), era });
         Arc::new(Shared {
             slots: (0..options.writers).map(slot).collect(),
             options,
@@ -239,7 +240,7 @@ impl Shared {
                     self.files.discard(info.file.id)?;
                     return Ok((Lane::Done(None), 0));
                 }
-                let run = Run::open(&self.files, &info.file, sources.kind);
+                let run = FingerprintSegment::open(&self.files, &info.file, sources.kind);
                 let run = run.inspect_err(|_| drop(self.files.discard(info.file.id)))?;
                 return Ok((Lane::Done(Some(Arc::new(run))), 0));
             }
@@ -300,7 +301,7 @@ impl Shared {
         if board.tasks.is_empty() || has_lane || is_enough() {
             return;
         }
-        drop(self.changed.wait(board).unwrap_or_else(PoisonError::into_inner));
+        drop(wait(&self.changed, board));
     }
 
     /// Waits, and works, until nothing more is due.
@@ -397,7 +398,7 @@ impl Drop for Taken<'_> {
 /// What a lane merges.
 struct Sources {
     is_flush: bool,
-    runs: Vec<Arc<Run>>,
+    runs: Vec<Arc<FingerprintSegment>>,
     packed: Vec<Arc<PackedRun>>,
     kind: RunKind,
     is_last_level: bool,
@@ -414,9 +415,4 @@ fn sources(board: &Board, task: u64) -> Option<Sources> {
         kind: task.kind,
         is_last_level: task.is_last_level,
     })
-}
-
-/// A panic elsewhere leaves the board as it was before: it changes under the lock, by code that does not panic.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

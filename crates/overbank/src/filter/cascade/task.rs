@@ -5,7 +5,7 @@
 //! ```
 
 use super::levels::Age;
-use crate::filter::run::{Merge, Run, RunKind};
+use crate::filter::run::{FingerprintSegment, Merge, RunKind};
 use crate::store::FileId;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) enum Lane {
     /// A thread has it.
     Away,
     /// `None` where nothing was left.
-    Done(Option<Arc<Run>>),
+    Done(Option<Arc<FingerprintSegment>>),
 }
 
 impl Task {
@@ -49,7 +49,7 @@ impl Task {
     }
 
     /// What its lanes have made.
-    pub(super) fn into_pieces(self) -> impl Iterator<Item = Arc<Run>> {
+    pub(super) fn into_pieces(self) -> impl Iterator<Item = Arc<FingerprintSegment>> {
         self.lanes.into_iter().filter_map(|lane| if let Lane::Done(piece) = lane { piece } else { None })
     }
 }

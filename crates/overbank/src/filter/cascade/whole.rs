@@ -3,9 +3,9 @@
 use super::CascadeFilter;
 use super::board::Board;
 use super::fingerprints::{lengths, of_length};
-use super::levels::{Age, LevelRun, level_of};
+use super::levels::{Age, Run, level_of};
 use crate::error::invalid;
-use crate::filter::run::{Merge, MergeOptions, Run, RunKind};
+use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, RunKind};
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl CascadeFilter {
                 self.shared.discard(vec![info.file.id])?;
                 continue;
             }
-            let run = Run::open(&self.shared.files, &info.file, kind)?;
+            let run = FingerprintSegment::open(&self.shared.files, &info.file, kind)?;
             let mut board = self.shared.board();
             add_run(
                 &mut board,
@@ -76,11 +76,11 @@ impl CascadeFilter {
     }
 }
 
-fn add_run(board: &mut Board, run: Run, level: i32) {
+fn add_run(board: &mut Board, run: FingerprintSegment, level: i32) {
     let number = board.logs;
     board.logs += 1;
     board.is_changed = true;
     let (id, bits, pane) = (board.new_id(), run.kind().fingerprint_bits, board.era.pane);
     let age = Age { oldest: number, newest: number };
-    board.runs.push(LevelRun { id, pieces: vec![Arc::new(run)], level, bits, pane, age, is_busy: false });
+    board.runs.push(Run { id, pieces: vec![Arc::new(run)], level, bits, pane, age, is_busy: false });
 }

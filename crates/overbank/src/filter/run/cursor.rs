@@ -2,7 +2,7 @@
 
 use super::decode;
 use super::entries::Entries;
-use super::reader::{Run, in_file};
+use super::reader::{FingerprintSegment, in_file};
 use crate::Result;
 use crate::device::BLOCK_BYTES;
 use crate::segment::Scan;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Read at a time: enough for a device's sequential rate, and little beside a merge's other buffers.
 const PIECE_BYTES: usize = 64 * BLOCK_BYTES;
 
-/// A place in a run, between two blocks. It outlives its [`Run`].
+/// A place in a run, between two blocks. It outlives its [`FingerprintSegment`].
 #[derive(Debug)]
 pub struct RunCursor {
     scan: Scan,
@@ -23,7 +23,7 @@ pub struct RunCursor {
 }
 
 impl RunCursor {
-    pub(super) fn new(run: &Run, range: RangeInclusive<u64>, is_ahead: bool) -> Result<Self> {
+    pub(super) fn new(run: &FingerprintSegment, range: RangeInclusive<u64>, is_ahead: bool) -> Result<Self> {
         let scan = run.segment.scan_pieces(run.blocks_of(&range), PIECE_BYTES, is_ahead)?;
         Ok(RunCursor { scan, path: run.segment.path().into(), max: run.max(), last: None, range })
     }

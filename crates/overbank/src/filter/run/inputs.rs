@@ -19,7 +19,7 @@ use super::cursor::RunCursor;
 use super::entries::{Entries, Part};
 use super::merge::Progress;
 use super::packed::{PackedCursor, PackedRun};
-use super::reader::{Run, same_bits};
+use super::reader::{FingerprintSegment, same_bits};
 use super::window::{self, Scratch};
 use crate::{Error, Result};
 use std::ops::RangeInclusive;
@@ -35,7 +35,7 @@ const WANTED: (usize, usize) = (1 << 10, 1 << 13);
 #[derive(Clone, Debug)]
 pub enum Source<'a> {
     /// A run on flash.
-    Flash(&'a Run),
+    Flash(&'a FingerprintSegment),
     /// A run in RAM, which the merge keeps until it has taken all of it.
     Memory(Arc<PackedRun>),
 }

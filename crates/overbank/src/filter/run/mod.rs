@@ -59,7 +59,7 @@ pub use inputs::Source;
 pub use merge::{Merge, MergeOptions, MergedCursor, Progress};
 pub use packed::{PackedCursor, PackedRun};
 pub use query::count_many;
-pub use reader::Run;
+pub use reader::FingerprintSegment;
 pub use values::{Values, values_many};
 pub use writer::{RunInfo, RunWriter};
 

@@ -8,7 +8,7 @@
 use super::RunKind;
 use super::decode::Prober;
 use super::format::fingerprint_max;
-use super::reader::{Run, in_file};
+use super::reader::{FingerprintSegment, in_file};
 use crate::Result;
 use crate::device::BLOCK_BYTES;
 use crate::error::invalid;
@@ -32,7 +32,7 @@ pub(super) struct Group {
 }
 
 /// Takes a block's body, the run that it is of, and which questions it is asked.
-type Answer<'a> = dyn FnMut(&Run, &[u8], Range<usize>) -> Result<()> + 'a;
+type Answer<'a> = dyn FnMut(&FingerprintSegment, &[u8], Range<usize>) -> Result<()> + 'a;
 
 impl Group {
     /// Puts questions to a block; `groups` from `own` on are of the same run, and were asked nothing behind them.
@@ -58,7 +58,7 @@ impl Group {
 /// use.
 pub fn count_many(
     files: &Files,
-    runs: &[&Run],
+    runs: &[&FingerprintSegment],
     prefixes: &[u64],
     depth: usize,
     counts: &mut [i64],
@@ -76,7 +76,7 @@ pub fn count_many(
 /// Reads the blocks of `groups`, neighbouring ones together, and has `answer` take each with the run that it is of and what it is asked.
 pub(super) fn read_groups(
     files: &Files,
-    runs: &[&Run],
+    runs: &[&FingerprintSegment],
     groups: &[Group],
     depth: usize,
     answer: &mut Answer<'_>,
@@ -111,7 +111,7 @@ pub(super) fn add_counts(body: &[u8], kind: RunKind, prefixes: &[u64], counts: &
     Ok(())
 }
 
-fn find_groups(at: usize, run: &Run, prefixes: &[u64], groups: &mut Vec<Group>) {
+fn find_groups(at: usize, run: &FingerprintSegment, prefixes: &[u64], groups: &mut Vec<Group>) {
     let own = groups.len();
     // A level is often cut into runs of disjoint ranges: each is asked what it may know.
     let within = run.within(prefixes);

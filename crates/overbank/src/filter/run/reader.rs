@@ -12,13 +12,13 @@ use std::path::Path;
 
 /// An open run: its fences are in RAM. Shared by all threads; it stays readable after its file is removed.
 #[derive(Debug)]
-pub struct Run {
+pub struct FingerprintSegment {
     pub(super) segment: Segment,
     pub(super) kind: RunKind,
     meta: Meta,
 }
 
-impl Run {
+impl FingerprintSegment {
     /// Opens the run that a [`RunWriter`](super::RunWriter) or a [`Merge`](super::Merge) finished.
     ///
     /// # Cost
@@ -31,7 +31,7 @@ impl Run {
         let meta = Meta::decode(segment.meta(), segment.entries());
         let meta = meta.map_err(|error| in_file(error, segment.path(), file.bytes))?;
         same_bits(kind.fingerprint_bits, meta.fingerprint_bits)?;
-        let run = Run { segment, kind, meta };
+        let run = FingerprintSegment { segment, kind, meta };
         run.check_range(file)?;
         Ok(run)
     }

@@ -14,7 +14,7 @@ use super::decode::Prober;
 use super::format::fingerprint_max;
 use super::inputs::Source;
 use super::query::{Group, check_order, read_groups};
-use super::{Run, RunKind};
+use super::{FingerprintSegment, RunKind};
 use crate::Result;
 use crate::error::invalid;
 use crate::store::Files;
@@ -70,7 +70,8 @@ pub fn values_many(
     depth: usize,
 ) -> Result<Values> {
     check_order(prefixes)?;
-    let (mut runs, mut groups, mut found): (Vec<&Run>, _, _) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut runs, mut groups, mut found): (Vec<&FingerprintSegment>, _, _) =
+        (Vec::new(), Vec::new(), Vec::new());
     for source in sources {
         let keys = Keys::new(source.kind(), value_bits)?;
         match source {

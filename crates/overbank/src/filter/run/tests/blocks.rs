@@ -172,7 +172,7 @@ fn every_flipped_byte_is_an_error_or_changes_nothing() {
         file.read(offset, &mut block).unwrap();
         block[at % BLOCK_BYTES] ^= 1 << (at % 8);
         file.write(offset, &block).unwrap();
-        let run = Run::open(store.files(), &info.file, kind(36));
+        let run = FingerprintSegment::open(store.files(), &info.file, kind(36));
         match run.and_then(|run| {
             let mut counts = vec![0; probes.len()];
             count_many(store.files(), &[&run], &prefixes, 4, &mut counts)?;
@@ -207,13 +207,17 @@ fn forged_meta_bytes_are_refused() {
 }
 
 /// A run whose seals are right and whose blocks are not those of a writer.
-fn forged(files: &Files, blocks: &[(u64, u64, [u8; BODY_BYTES])], meta: &[u8]) -> crate::Result<Run> {
+fn forged(
+    files: &Files,
+    blocks: &[(u64, u64, [u8; BODY_BYTES])],
+    meta: &[u8],
+) -> crate::Result<FingerprintSegment> {
     let mut writer = SegmentWriter::create(files, kind(30).segment_kind()).unwrap();
     for (first, last, body) in blocks {
         writer.push_block(*first << 34, *last << 34, 2, body).unwrap();
     }
     let info = writer.finish(meta).unwrap();
-    Run::open(files, &info.file, kind(30))
+    FingerprintSegment::open(files, &info.file, kind(30))
 }
 
 #[test]
@@ -258,7 +262,10 @@ fn a_forged_run_is_refused_where_it_would_lead_astray() {
     let mut writer = SegmentWriter::create(store.files(), kind(30).segment_kind()).unwrap();
     writer.push_block(3 << 34, (9 << 34) + 1, 4, &good[0].2).unwrap();
     let info = writer.finish(&meta.encode()).unwrap();
-    assert!(matches!(Run::open(store.files(), &info.file, kind(30)), Err(Error::Corrupt { .. })));
+    assert!(matches!(
+        FingerprintSegment::open(store.files(), &info.file, kind(30)),
+        Err(Error::Corrupt { .. })
+    ));
 }
 
 #[test]
@@ -287,7 +294,7 @@ fn what_is_out_of_order_too_long_or_nothing_is_refused() {
 fn another_kind_of_fingerprint_is_incompatible() {
     let store = store();
     let info = write(store.files(), 30, &Model::from([(1, 1), (1 << 29, 2)]));
-    let open = |kind| Run::open(store.files(), &info.file, kind).map(|_| ());
+    let open = |kind| FingerprintSegment::open(store.files(), &info.file, kind).map(|_| ());
     open(kind(30)).unwrap();
     for other in [
         kind(31),
@@ -295,7 +302,7 @@ fn another_kind_of_fingerprint_is_incompatible() {
         RunKind { hash_kind: HashKind::SipHash13, ..kind(30) },
     ] {
         assert!(matches!(open(other), Err(Error::Incompatible { .. })));
-        let run = Run::open(store.files(), &info.file, kind(30)).unwrap();
+        let run = FingerprintSegment::open(store.files(), &info.file, kind(30)).unwrap();
         let merge =
             Merge::new(store.files(), other, &[Source::Flash(&run)], 0..=u64::MAX, MergeOptions::default());
         assert!(matches!(merge, Err(Error::Incompatible { .. })));

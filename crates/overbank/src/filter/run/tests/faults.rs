@@ -46,9 +46,11 @@ fn reopen(device: &SimDevice) -> Store {
 }
 
 fn merge(store: &Store, files: &[FileRef], is_threaded: bool) -> crate::Result<RunInfo> {
-    let runs: Vec<Run> =
-        files.iter().map(|file| Run::open(store.files(), file, kind(BITS))).collect::<crate::Result<_>>()?;
-    let runs: Vec<&Run> = runs.iter().collect();
+    let runs: Vec<FingerprintSegment> = files
+        .iter()
+        .map(|file| FingerprintSegment::open(store.files(), file, kind(BITS)))
+        .collect::<crate::Result<_>>()?;
+    let runs: Vec<&FingerprintSegment> = runs.iter().collect();
     let options = MergeOptions { is_last_level: false, is_ahead: is_threaded, is_behind: is_threaded };
     let sources: Vec<Source<'_>> = runs.into_iter().map(Source::Flash).collect();
     let mut merge = Merge::new(store.files(), kind(BITS), &sources, 0..=u64::MAX, options)?;
@@ -58,7 +60,7 @@ fn merge(store: &Store, files: &[FileRef], is_threaded: bool) -> crate::Result<R
 
 fn check_levels(store: &Store, files: &[FileRef], models: &[Model]) {
     for (file, model) in files.iter().zip(models) {
-        let run = Run::open(store.files(), file, kind(BITS)).unwrap();
+        let run = FingerprintSegment::open(store.files(), file, kind(BITS)).unwrap();
         assert_eq!(run.fingerprints(), model.len() as u64);
         run.verify().unwrap();
     }

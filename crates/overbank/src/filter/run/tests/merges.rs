@@ -12,7 +12,13 @@ fn sum(models: &[Model], is_last_level: bool) -> Model {
     sum
 }
 
-fn merge(store: &Store, bits: u32, runs: &[&Run], options: MergeOptions, steps: Option<u64>) -> Run {
+fn merge(
+    store: &Store,
+    bits: u32,
+    runs: &[&FingerprintSegment],
+    options: MergeOptions,
+    steps: Option<u64>,
+) -> FingerprintSegment {
     let sources: Vec<Source<'_>> = runs.iter().copied().map(Source::Flash).collect();
     let mut merge = Merge::new(store.files(), kind(bits), &sources, 0..=u64::MAX, options).unwrap();
     if let Some(budget) = steps {
@@ -44,8 +50,8 @@ proptest! {
         is_last_level: bool, is_threaded: bool, steps in prop::option::of(0u64..20),
     ) {
         let store = store();
-        let runs: Vec<Run> = models.iter().map(|model| run_of(store.files(), bits, model)).collect();
-        let runs: Vec<&Run> = runs.iter().collect();
+        let runs: Vec<FingerprintSegment> = models.iter().map(|model| run_of(store.files(), bits, model)).collect();
+        let runs: Vec<&FingerprintSegment> = runs.iter().collect();
         let merged = merge(&store, bits, &runs, MergeOptions { is_last_level, is_ahead: is_threaded, is_behind: is_threaded }, steps);
         let expected = sum(&models, is_last_level);
         prop_assert_eq!(read(&merged, false).unwrap(), listed(&expected));
@@ -73,7 +79,7 @@ proptest! {
     ) {
         let store = store();
         let models: Vec<Model> = models.into_iter().map(packed::small).collect();
-        let runs: Vec<Run> = models.iter().map(|model| run_of(store.files(), bits, model)).collect();
+        let runs: Vec<FingerprintSegment> = models.iter().map(|model| run_of(store.files(), bits, model)).collect();
         let sources: Vec<Source<'_>> = (runs.iter().zip(&models).zip(on_flash))
             .map(|((run, model), on_flash)| match on_flash {
                 true => Source::Flash(run),
@@ -176,8 +182,8 @@ fn runs_of_many_blocks_and_other_sizes_merge() {
             uniform(n, 22, seed).into_iter().map(|f| (f, if f % 11 == seed { -1 } else { 1 })).collect()
         })
         .collect();
-    let runs: Vec<Run> = models.iter().map(|model| run_of(store.files(), 22, model)).collect();
-    let runs: Vec<&Run> = runs.iter().collect();
+    let runs: Vec<FingerprintSegment> = models.iter().map(|model| run_of(store.files(), 22, model)).collect();
+    let runs: Vec<&FingerprintSegment> = runs.iter().collect();
     for is_last_level in [false, true] {
         let options = MergeOptions { is_last_level, is_ahead: true, is_behind: true };
         let merged = merge(&store, 22, &runs, options, Some(3));

@@ -38,15 +38,15 @@ fn write(files: &Files, bits: u32, model: &Model) -> RunInfo {
     writer.finish().unwrap()
 }
 
-fn open(files: &Files, bits: u32, info: &RunInfo) -> Run {
-    Run::open(files, &info.file, kind(bits)).unwrap()
+fn open(files: &Files, bits: u32, info: &RunInfo) -> FingerprintSegment {
+    FingerprintSegment::open(files, &info.file, kind(bits)).unwrap()
 }
 
-fn run_of(files: &Files, bits: u32, model: &Model) -> Run {
+fn run_of(files: &Files, bits: u32, model: &Model) -> FingerprintSegment {
     open(files, bits, &write(files, bits, model))
 }
 
-fn read(run: &Run, is_ahead: bool) -> crate::Result<Vec<(u64, i64)>> {
+fn read(run: &FingerprintSegment, is_ahead: bool) -> crate::Result<Vec<(u64, i64)>> {
     let mut entries = Entries::default();
     let mut cursor = run.cursor(is_ahead)?;
     while cursor.next_block(&mut entries)? {}

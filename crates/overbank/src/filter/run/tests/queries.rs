@@ -12,8 +12,8 @@ proptest! {
         probes in prop::collection::vec(any::<u64>(), 0..100), depth in 1usize..40,
     ) {
         let store = store();
-        let runs: Vec<Run> = families.iter().map(|(bits, model)| run_of(store.files(), *bits, model)).collect();
-        let runs: Vec<&Run> = runs.iter().collect();
+        let runs: Vec<FingerprintSegment> = families.iter().map(|(bits, model)| run_of(store.files(), *bits, model)).collect();
+        let runs: Vec<&FingerprintSegment> = runs.iter().collect();
         let mut asked = probes;
         for (bits, model) in &families {
             for &fingerprint in model.keys() {
@@ -45,7 +45,7 @@ fn a_lookup_reads_one_block_of_each_run() {
         writer.push(&uniform(400_000, 44, seed)).unwrap();
         open(store.files(), 44, &writer.finish().unwrap())
     });
-    let runs: Vec<&Run> = runs.iter().collect();
+    let runs: Vec<&FingerprintSegment> = runs.iter().collect();
     assert!(runs[0].memory_bytes() as u64 <= runs[0].blocks() * 9 / 2 + 100);
     let mut asked: Vec<u64> = uniform(300, 44, 1).into_iter().chain(uniform(300, 44, 9)).collect();
     asked.sort_unstable();

@@ -15,7 +15,7 @@ proptest! {
         let store = store();
         let families: Vec<(u32, Model)> =
             families.into_iter().map(|(bits, model)| (bits, packed::small(model))).collect();
-        let runs: Vec<Run> = families.iter().map(|(bits, model)| run_of(store.files(), *bits, model)).collect();
+        let runs: Vec<FingerprintSegment> = families.iter().map(|(bits, model)| run_of(store.files(), *bits, model)).collect();
         let sources: Vec<Source<'_>> = (runs.iter().zip(&families).zip(on_flash))
             .map(|((run, (bits, model)), on_flash)| match on_flash {
                 true => Source::Flash(run),

@@ -21,7 +21,7 @@ const TAIL_WORDS: usize = 32;
 
 /// A writer's log.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct Memtable {
     words: Vec<u64>,
     scratch: Vec<u64>,
     sorter: Sorter<u64>,
@@ -35,17 +35,17 @@ pub(super) struct Log {
 
 /// Where the parts of an entry lie in its word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct EntryLayout {
     /// The bits of a key's hash that its fingerprint keeps, on the left.
     pub(super) mask: u64,
     /// How far to the left a value stands, behind the fingerprint.
     pub(super) value_shift: u32,
 }
 
-impl Log {
+impl Memtable {
     pub(super) fn new(options: &CascadeOptions) -> Self {
         let capacity = options.log_keys();
-        Log {
+        Memtable {
             words: Vec::with_capacity(capacity),
             scratch: Vec::with_capacity(capacity),
             sorter: Sorter::new(),
@@ -77,7 +77,7 @@ impl Log {
     pub(super) fn push(
         &mut self,
         entries: impl ExactSizeIterator<Item = (u64, u64)>,
-        place: Place,
+        place: EntryLayout,
         is_removal: bool,
     ) -> usize {
         let taken = entries.len().min(self.limit.saturating_sub(self.words.len()));
@@ -106,7 +106,7 @@ impl Log {
     }
 
     /// Tells `each` the value of every entry of a key, and 1 or −1; `key` is its fingerprint on the left.
-    pub(super) fn each_value(&mut self, key: u64, place: Place, mut each: impl FnMut(u64, i64)) {
+    pub(super) fn each_value(&mut self, key: u64, place: EntryLayout, mut each: impl FnMut(u64, i64)) {
         self.settle();
         let mut tell = |word: u64| {
             each((word & !place.mask & !1) >> place.value_shift, if word & 1 == 0 { 1 } else { -1 });
@@ -153,7 +153,7 @@ impl Log {
     }
 
     /// Packs all entries, of `kind`, and is empty then.
-    pub(super) fn seal(&mut self, kind: RunKind) -> Result<PackedRun> {
+    pub(super) fn freeze(&mut self, kind: RunKind) -> Result<PackedRun> {
         self.sort_from(0);
         let shift = 64 - kind.fingerprint_bits;
         let packed = if self.removals == 0 {
