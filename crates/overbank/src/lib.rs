@@ -6,6 +6,7 @@
 
 pub mod batch;
 pub mod bits;
+mod bytes;
 pub mod device;
 pub mod error;
 pub mod filter;

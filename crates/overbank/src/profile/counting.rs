@@ -133,7 +133,7 @@ impl Tally {
 
     fn measure(&mut self, rows: &impl KeyedRows, values: &Mutex<&mut DdSketch>) {
         // A panic of another thread is passed on when the threads are joined.
-        let values = || lock(&values);
+        let values = || lock(values);
         match self.totals.measure {
             Measure::Value => {
                 let mut values = values();

@@ -12,8 +12,8 @@
 //! 2. The flag is set where the last hash of the block before truncates to the same bits, so that a hash with these
 //!    bits may be in either.
 
-use super::format::corrupt;
 use crate::Result;
+use crate::error::corrupt;
 use std::ops::Range;
 use std::path::Path;
 
