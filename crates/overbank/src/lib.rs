@@ -12,6 +12,7 @@ pub mod error;
 pub mod filter;
 pub mod frequency;
 mod lock;
+pub mod pipeline;
 pub mod profile;
 pub mod segment;
 pub mod sketch;

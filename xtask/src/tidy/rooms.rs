@@ -12,7 +12,7 @@ const FLOORS: &[&[&str]] = &[
     &["bits"],
     &["batch"],
     &["device"],
-    &["store"],
+    &["pipeline", "store"],
     &["segment"],
     &["sketch"],
     &["frequency", "filter", "dictionary", "aggregate"],
@@ -24,7 +24,8 @@ const FLOORS: &[&[&str]] = &[
 const SIDEWAYS: &[(&str, &str)] = &[("dictionary", "filter")];
 
 /// Rooms that may use less than everything below them.
-const ONLY: &[(&str, &[&str])] = &[("sketch", &["bits", "bytes", "error"])];
+const ONLY: &[(&str, &[&str])] =
+    &[("pipeline", &["device", "error", "lock"]), ("sketch", &["bits", "bytes", "error"])];
 
 /// The project's own crates: (folder, what it may use of them). Faces hold no data-structure logic.
 const CRATES: &[(&str, &[&str])] = &[
