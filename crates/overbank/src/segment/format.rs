@@ -13,7 +13,6 @@
 //! ```
 
 use super::SegmentKind;
-use super::fences::lg_buckets_for;
 use crate::bytes::ByteReader;
 use crate::device::BLOCK_BYTES;
 use crate::device::block::BODY_BYTES;
@@ -30,12 +29,19 @@ const _: () = assert!(FOOTER_BYTES <= BODY_BYTES);
 
 /// More blocks than this (16 TiB) do not fit the fences' 32-bit starts.
 pub(super) const BLOCKS_MAX: u64 = u32::MAX as u64;
+/// The fences' buckets have at least 2^3 blocks on average, and fewer than 2^4: their starts then cost 2 to 4 bits a block.
+const LG_BUCKET_BLOCKS: u32 = 3;
 
 /// The parts of the file, as tags of their blocks' seals.
 pub(super) const DATA_TAG: u32 = u32::from_le_bytes(*b"sdat");
 pub(super) const FENCES_TAG: u32 = u32::from_le_bytes(*b"sfen");
 pub(super) const META_TAG: u32 = u32::from_le_bytes(*b"smet");
 pub(super) const FOOTER_TAG: u32 = u32::from_le_bytes(*b"sfoo");
+
+/// Bits of the number of a fence's bucket in a segment of `blocks` blocks.
+pub(super) fn lg_buckets_for(blocks: u64) -> u32 {
+    blocks.checked_ilog2().unwrap_or(0).saturating_sub(LG_BUCKET_BLOCKS)
+}
 
 /// The last block's contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
