@@ -30,10 +30,10 @@ pub(crate) mod stream;
 pub(crate) mod word;
 
 pub use bit_stream::{BitReader, BitWriter};
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 pub use blocks::{BLOCK_VALUES, decode_block, decode_deltas, encode_block, encode_deltas};
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 pub use elias_fano::{EliasFano, EliasFanoBuilder};
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 pub use packed::PackedArray;
 pub use select::{pass_zeros, select_as_many, select_in_word};
