@@ -11,6 +11,7 @@ pub mod error;
 pub mod filter;
 pub mod frequency;
 mod lock;
+mod lsm;
 pub mod profile;
 pub mod segment;
 pub mod sketch;

@@ -13,6 +13,7 @@ const FLOORS: &[&[&str]] = &[
     &["device"],
     &["store"],
     &["segment"],
+    &["lsm"],
     &["sketch"],
     &["frequency", "filter", "dictionary", "aggregate"],
     &["profile"],
