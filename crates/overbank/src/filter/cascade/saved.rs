@@ -10,7 +10,7 @@ use super::table::{FilterRun, FilterState, FingerprintTable};
 use super::write_class::WriteClass;
 use super::{CascadeFilter, Maplet};
 use crate::error::invalid;
-use crate::filter::run::{FingerprintSegment, RunKind};
+use crate::filter::run::{FingerprintSegment, RunKind, Sign};
 use crate::lsm::{Limits, Tree};
 use crate::store::{CommitId, Entry, Files, Participant, Prepared, Record, Store, Structure};
 use crate::{Error, Result};
@@ -285,6 +285,7 @@ fn kind_of(store: &Store) -> RunKind {
         fingerprint_bits: 1,
         seed_fingerprint: store.seed().fingerprint(),
         hash_kind: store.hash_kind(),
+        sign: Sign::Insertions,
     }
 }
 

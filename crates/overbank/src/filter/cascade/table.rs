@@ -72,7 +72,7 @@ impl Table for FingerprintTable {
 
     fn begin(&self, files: &Files, inputs: &[Input<Self>], lane: &LaneSpec<RunClass>) -> Result<Merge> {
         let LaneSpec { class, is_oldest, is_behind, .. } = *lane;
-        let options = MergeOptions { is_last_level: is_oldest, is_ahead: false, is_behind };
+        let options = MergeOptions { is_oldest, is_ahead: false, is_behind };
         let sources: Vec<Source<'_>> = (inputs.iter())
             .map(|input| match input {
                 Input::Flash(segment) => Source::Flash(segment),
