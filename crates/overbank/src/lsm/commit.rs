@@ -18,9 +18,10 @@ use super::format::{StoredRun, StoredTree};
 use super::scheduler::Tree;
 use super::state::State;
 use super::version::{Merging, Version};
-use crate::Result;
 use crate::store::{FileId, Record};
+use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Space that is worth a record between two commits: this share of the flash that the tree takes, and no less than so many bytes.
 const PUBLISH_SHARE: u64 = 64;
@@ -41,12 +42,10 @@ pub(crate) struct Durable<T: Table> {
 }
 
 impl<T: Table> Durable<T> {
-    pub(super) fn of(version: &Version<T>, memtables: u64) -> Self {
-        let tree = StoredTree::of(version, memtables);
-        let mut durable =
-            Durable { tree, writes: None, prepared: None, round: 0, origins: BTreeMap::new() };
-        durable.begin_origins(version);
-        durable
+    /// Of a tree that no record names.
+    pub(super) fn nothing() -> Self {
+        let tree = StoredTree { memtables: 0, runs: Vec::new(), merges: Vec::new() };
+        Durable { tree, writes: None, prepared: None, round: 0, origins: BTreeMap::new() }
     }
 
     /// The runs of the last record are their own origins.
@@ -76,6 +75,13 @@ impl<T: Table> Durable<T> {
 }
 
 impl<T: Table> State<T> {
+    /// Notes what the last record names, which is the present version.
+    pub(crate) fn note_committed(&mut self, tree: StoredTree<T::Class>, writes: T::Writes) {
+        (self.durable.tree, self.durable.writes) = (tree, Some(writes));
+        let version = Arc::clone(self.version());
+        self.durable.begin_origins(&version);
+    }
+
     /// What a record says that has the answers of the last one and the merges since, and the files that it does not name any more.
     fn to_publish(&self) -> Option<(StoredTree<T::Class>, BTreeSet<FileId>)> {
         self.durable.writes.as_ref()?;
@@ -106,19 +112,19 @@ impl<T: Table> State<T> {
         Some((next, freed))
     }
 
-    /// Whether a record between two commits would free a share of the space.
-    fn is_worth_publishing(&self) -> bool {
-        let Some((_, freed)) = self.to_publish() else { return false };
+    /// Bytes that a record between two commits would free.
+    fn publishable_bytes(&self) -> u64 {
+        let Some((_, freed)) = self.to_publish() else { return 0 };
         let files = self.durable.tree.runs.iter().flat_map(|run| &run.files);
-        let bytes: u64 = files.filter(|file| freed.contains(&file.id)).map(|file| file.bytes).sum();
-        bytes >= (self.version().flash_bytes() / PUBLISH_SHARE).max(PUBLISH_BYTES_MIN)
+        files.filter(|file| freed.contains(&file.id)).map(|file| file.bytes).sum()
     }
 }
 
 impl<T: Table> Tree<T> {
-    /// The record of all runs, for a commit. What is in RAM is in none: it was flushed before.
-    pub(crate) fn prepare(&self) -> Record {
+    /// The record of all runs, and of merges as far as they have come, for a commit. What is in RAM is in none: it was flushed before.
+    pub(crate) fn prepare(self: &Arc<Self>) -> Record {
         let mut state = self.state();
+        let dead = self.publish_news(&mut state);
         let tree = StoredTree::of(state.version(), state.memtables);
         let record = self.table.record(&state.writes, &tree);
         let writes = state.writes.clone();
@@ -126,17 +132,18 @@ impl<T: Table> Tree<T> {
         state.durable.round += 1;
         // Other writers may have begun memtables since theirs were frozen.
         state.is_changed = state.has_entries_in_memory();
+        drop(state);
+        self.retire(dead);
         record
     }
 
     /// What [`Tree::prepare`] named is durable.
     pub(crate) fn committed(&self) {
         let mut state = self.state();
-        let Some((tree, writes)) = state.durable.prepared.take() else { return };
-        (state.durable.tree, state.durable.writes) = (tree, Some(writes));
-        let version = std::sync::Arc::clone(state.version());
-        // Runs that were replaced since are not in it: their successors get origins with the next commit.
-        state.durable.begin_origins(&version);
+        if let Some((tree, writes)) = state.durable.prepared.take() {
+            // Runs that were replaced since are not in it: their successors get origins with the next commit.
+            state.note_committed(tree, writes);
+        }
     }
 
     /// Whether there is something that the last record does not say. A commit that failed named it in vain.
@@ -151,7 +158,7 @@ impl<T: Table> Tree<T> {
     /// # Errors
     /// What poisoned the store.
     pub(super) fn publish_merges(&self) -> Result<()> {
-        let Some(publisher) = self.publisher.as_ref().filter(|_| self.state().is_worth_publishing()) else {
+        let Some(publisher) = self.publisher.get().filter(|_| self.is_worth_publishing()) else {
             return Ok(());
         };
         let mut before = None;
@@ -168,9 +175,24 @@ impl<T: Table> Tree<T> {
                 state.durable.tree = tree;
             }
         }
+        #[cfg(test)]
+        self.test
+            .published
+            .fetch_add(matches!(published, Ok(true)).into(), std::sync::atomic::Ordering::Relaxed);
         match published {
-            Ok(_) | Err(crate::Error::Full { .. }) => Ok(()),
+            Ok(_) | Err(Error::Full { .. }) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether a record between two commits would free a share of the space.
+    fn is_worth_publishing(&self) -> bool {
+        let state = self.state();
+        let bytes = state.publishable_bytes();
+        #[cfg(test)]
+        if self.test.publishes_always.load(std::sync::atomic::Ordering::Relaxed) {
+            return bytes > 0;
+        }
+        bytes >= (state.version().flash_bytes() / PUBLISH_SHARE).max(PUBLISH_BYTES_MIN)
     }
 }

@@ -58,7 +58,14 @@ pub(crate) struct StoredRun<C> {
 impl<C: Copy> StoredRun<C> {
     pub(super) fn of<T: Table<Class = C>>(run: &Run<T>) -> Self {
         let Run { id, class, span, level, replaced, .. } = *run;
-        StoredRun { id, class, span, level, files: run.pieces.iter().map(|piece| T::file_ref(piece)).collect(), replaced }
+        StoredRun {
+            id,
+            class,
+            span,
+            level,
+            files: run.pieces.iter().map(|piece| T::file_ref(piece)).collect(),
+            replaced,
+        }
     }
 }
 
@@ -100,7 +107,9 @@ impl<C: Copy> StoredTree<C> {
                     self.runs.get(at).map(|run| run.replaced).unwrap_or_default();
                 bytes.extend((at as u32).to_le_bytes());
                 bytes.extend([0; 4]);
-                [entries, tombstones, occurrences].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+                [entries, tombstones, occurrences]
+                    .iter()
+                    .for_each(|number| bytes.extend(number.to_le_bytes()));
             }
         }
     }
@@ -117,7 +126,11 @@ impl<C: Copy> StoredTree<C> {
     ) -> Result<Self> {
         let (memtables, runs, merges) = (fields.u64()?, fields.u32()?, fields.u32()?);
         if memtables > MEMTABLES_MAX {
-            return Err(fields.corrupt("the number of memtables", format!("at most {MEMTABLES_MAX}"), memtables));
+            return Err(fields.corrupt(
+                "the number of memtables",
+                format!("at most {MEMTABLES_MAX}"),
+                memtables,
+            ));
         }
         let runs = fields.counted("the number of runs", runs, RUN_BYTES + class_bytes)?;
         let mut tree = StoredTree { memtables, runs: Vec::with_capacity(runs), merges: Vec::new() };
@@ -156,7 +169,8 @@ impl<C: Copy> StoredTree<C> {
             let run = u64::from(fields.u32()?);
             fields.zeros(4)?;
             let (entries, tombstones, occurrences) = (fields.u64()?, fields.u64()?, fields.u64()?);
-            let is_new = !inputs.contains(&run) && run != output && !self.merges.iter().any(|one| one.has(run));
+            let is_new =
+                !inputs.contains(&run) && run != output && !self.merges.iter().any(|one| one.has(run));
             match self.runs.get_mut(run as usize).filter(|_| is_new) {
                 Some(one) => one.replaced = Size { entries, tombstones, occurrences, ..Size::default() },
                 None => return Err(fields.corrupt("an input of a merge", "a run of its own", run)),
@@ -176,12 +190,18 @@ impl<C: Copy> StoredTree<C> {
     ///
     /// # Errors
     /// As [`Table::open`]; `Corrupt` where a run without pieces is not in a merge.
-    pub(crate) fn open<T: Table<Class = C>>(&self, table: &T, files: &Files, name: &str) -> Result<Version<T>> {
+    pub(crate) fn open<T: Table<Class = C>>(
+        &self,
+        table: &T,
+        files: &Files,
+        name: &str,
+    ) -> Result<Version<T>> {
         let mut runs = Vec::with_capacity(self.runs.len());
         for stored in &self.runs {
             let StoredRun { id, class, span, level, replaced, .. } = *stored;
             let pieces = stored.files.iter().map(|file| Ok(Arc::new(table.open(files, file, class)?)));
-            let mut run = Run { id, class, span, level, pieces: pieces.collect::<Result<Vec<_>>>()?, replaced };
+            let mut run =
+                Run { id, class, span, level, pieces: pieces.collect::<Result<Vec<_>>>()?, replaced };
             let merging = self.merges.iter().find(|one| one.has(id));
             if let Some(merging) = merging.filter(|one| one.output != id) {
                 run.cut(merging.border);

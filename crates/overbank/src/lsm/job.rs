@@ -9,7 +9,9 @@
 //! ```
 //!
 //! Lanes are taken and published in hash order, so one border tells what of the inputs is replaced. At most a few are open at a time,
-//! for each holds memory; there may be more of them, so that space is given back while a long merge goes on.
+//! for each holds memory; there may be more of them, so that space is given back while a long merge goes on. What is done is published
+//! when that gives a piece of an input back, with a commit, and at the end: until then it can be taken back for a flush that needs its
+//! room.
 
 use super::Table;
 use super::run::Span;
@@ -72,7 +74,8 @@ impl<T: Table> MergeJob<T> {
 
     /// The lanes that a thread can go on with; ending one syncs a file, which `may_end` allows. At most `open_max` are open at a time.
     pub(crate) fn lanes_to_take(&self, open_max: usize, may_end: bool) -> impl Iterator<Item = usize> {
-        let is_open = |lane: &&Lane<T>| matches!(lane.stage, Stage::Open(_) | Stage::Merged(_) | Stage::Taken);
+        let is_open =
+            |lane: &&Lane<T>| matches!(lane.stage, Stage::Open(_) | Stage::Merged(_) | Stage::Taken);
         let mut room = open_max.saturating_sub(self.lanes.iter().filter(is_open).count());
         let can_go = move |(at, lane): (usize, &Lane<T>)| {
             let can_go = match lane.stage {
@@ -89,13 +92,10 @@ impl<T: Table> MergeJob<T> {
         self.lanes.iter().enumerate().filter_map(can_go)
     }
 
-    /// Whether there is something to publish: a flush publishes all its lanes, a merge those up to the first that is not done.
-    pub(crate) fn can_publish(&self) -> bool {
-        let is_done = |lane: &Lane<T>| matches!(lane.stage, Stage::Done(_));
-        match self.is_flush {
-            true => self.lanes.iter().all(is_done),
-            false => self.lanes.iter().find(|lane| !matches!(lane.stage, Stage::Published)).is_some_and(is_done),
-        }
+    /// Whether a merge has done what is not published yet.
+    pub(crate) fn has_news(&self) -> bool {
+        let first = self.lanes.iter().find(|lane| !matches!(lane.stage, Stage::Published));
+        !self.is_flush && first.is_some_and(|lane| matches!(lane.stage, Stage::Done(_)))
     }
 
     /// Takes what the lanes up to the first that is not done have made, to publish it.
@@ -133,10 +133,19 @@ impl<T: Table> Stage<T> {
     }
 }
 
-/// All hashes from `border` on, in equal parts.
+/// Borders stand where the last so many bits of a hash are 0, so that entries of a key whose hashes differ there are on one side.
+const BORDER_BITS: u32 = 52;
+
+/// All hashes from `border` on, in about equal parts.
 pub(crate) fn lanes<T: Table>(border: u64, parts: u64) -> Vec<Lane<T>> {
     let hashes = (1u128 << 64) - u128::from(border);
-    let start = |part: u64| u128::from(border) + hashes * u128::from(part) / u128::from(parts);
-    let range = |part| start(part) as u64..=(start(part + 1) - 1) as u64;
-    (0..parts).map(|part| Lane { range: range(part), stage: Stage::Waiting }).collect()
+    let start = |part: u64| {
+        let start = u128::from(border) + hashes * u128::from(part) / u128::from(parts);
+        start >> BORDER_BITS << BORDER_BITS
+    };
+    let parts = (0..parts).map(|part| (start(part), start(part + 1)));
+    parts
+        .filter(|(start, end)| start < end)
+        .map(|(start, end)| Lane { range: start as u64..=(end - 1) as u64, stage: Stage::Waiting })
+        .collect()
 }

@@ -42,12 +42,14 @@ mod state;
 mod tests;
 mod version;
 
-pub use picker::Policy;
 pub(crate) use format::{StoredRun, StoredTree};
+pub use picker::Policy;
 pub(crate) use picker::{Choice, Shape, idle_groups, level_of};
 pub(crate) use run::{Size, Span};
 pub(crate) use scheduler::{Limits, Tree};
 pub(crate) use state::State;
+#[cfg(test)]
+pub(crate) use version::Merging;
 pub(crate) use version::Version;
 
 use crate::Result;

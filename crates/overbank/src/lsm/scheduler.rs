@@ -18,7 +18,9 @@ use super::version::Version;
 use crate::lock::{lock, wait};
 use crate::store::{FileId, Files, Publisher, Spawner};
 use crate::{Error, Result};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+#[cfg(test)]
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
 /// Blocks that a step reads, of 1,000 to 2,500 fingerprints each: some milliseconds of a core.
 const STEP_BLOCKS: u64 = 48;
@@ -76,23 +78,53 @@ pub(crate) struct Tree<T: Table> {
     policy: Policy,
     spawner: Spawner,
     /// Commits merges between two commits; none in a store that is open read-only.
-    pub(super) publisher: Option<Publisher>,
+    pub(super) publisher: OnceLock<Publisher>,
     state: Mutex<State<T>>,
     /// A lane came back, or a job began or ended.
     changed: Condvar,
     pace: Pace,
+    #[cfg(test)]
+    pub(super) test: Test,
+}
+
+/// What tests ask for and count.
+#[cfg(test)]
+#[derive(Default, Debug)]
+pub(super) struct Test {
+    /// However little space a record between two commits gives back, it is written.
+    pub(super) publishes_always: AtomicBool,
+    pub(super) published: AtomicU64,
 }
 
 impl<T: Table> Tree<T> {
     pub(crate) fn new(
         table: T,
-        (files, spawner, publisher): (Files, Spawner, Option<Publisher>),
+        (files, spawner): (Files, Spawner),
         policy: Policy,
         limits: Limits,
         state: State<T>,
     ) -> Arc<Self> {
         let (state, changed, pace) = (Mutex::new(state), Condvar::new(), Pace::default());
-        Arc::new(Tree { table, limits, files, policy, spawner, publisher, state, changed, pace })
+        let publisher = OnceLock::new();
+        Arc::new(Tree {
+            table,
+            limits,
+            files,
+            policy,
+            spawner,
+            publisher,
+            state,
+            changed,
+            pace,
+            #[cfg(test)]
+            test: Test::default(),
+        })
+    }
+
+    /// Lets merges give space back between two commits.
+    pub(crate) fn publish_by(&self, publisher: Publisher) {
+        // Whoever opens a summary does so once.
+        let _ = self.publisher.set(publisher);
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -132,8 +164,7 @@ impl<T: Table> Tree<T> {
         let level = state.version().runs.iter().map(|run| run.level).max().unwrap_or(-1);
         self.pace.set_work(!state.jobs.is_empty(), level, self.policy);
         self.changed.notify_all();
-        while state.drivers < self.threads() && state.drivers < state.lanes_to_take(&self.limits, true)
-        {
+        while state.drivers < self.threads() && state.drivers < state.lanes_to_take(&self.limits, true) {
             state.drivers += 1;
             let tree = Arc::clone(self);
             self.spawner.spawn(move || tree.drive());
@@ -216,6 +247,12 @@ impl<T: Table> Tree<T> {
             retire();
             Ok(())
         });
+    }
+
+    /// Publishes what merges have done. Returns the files that nobody needs any more.
+    pub(super) fn publish_news(self: &Arc<Self>, state: &mut State<T>) -> Vec<FileId> {
+        let jobs = state.merges_with_news();
+        jobs.into_iter().flat_map(|job| state.publish(job, self.limits.flush_entries, self.policy)).collect()
     }
 
     fn publish(self: &Arc<Self>, state: &mut State<T>, job: u64) -> Vec<FileId> {
@@ -385,6 +422,16 @@ impl<T: Table> Tree<T> {
 
 #[cfg(test)]
 impl<T: Table> Tree<T> {
+    /// Writes a record between two commits for any space that it gives back.
+    pub(crate) fn publish_always(&self) {
+        self.test.publishes_always.store(true, Ordering::Relaxed);
+    }
+
+    /// Records that were written between two commits.
+    pub(crate) fn published(&self) -> u64 {
+        self.test.published.load(Ordering::Relaxed)
+    }
+
     /// Whether a merge or flush has read something.
     pub(crate) fn has_begun_job(&self) -> bool {
         self.state().jobs.iter().any(|job| job.has_begun())

@@ -77,11 +77,11 @@ pub(super) struct Taken<T: Table> {
 }
 
 impl<T: Table> State<T> {
-    /// Of a tree with this version, that of the last commit if there was one, and with so many writers.
+    /// Of a tree with this version and so many writers.
     pub(crate) fn new(writes: T::Writes, memtables: u64, writers: usize, version: Version<T>) -> Self {
         let next_id = version.runs.iter().map(|run| run.id + 1).max().unwrap_or(0);
         State {
-            durable: Durable::of(&version, memtables),
+            durable: Durable::nothing(),
             version: Arc::new(version),
             jobs: Vec::new(),
             joining: Joining::default(),
@@ -104,7 +104,8 @@ impl<T: Table> State<T> {
     /// Makes the next version. Returns the files that it does not have any more.
     fn edit(&mut self, edit: Edit<T>) -> Vec<FileId> {
         let before = Arc::clone(&self.version);
-        let has_files = edit.merging.is_some() || before.runs.iter().any(|run| edit.removed.contains(&run.id));
+        let has_files =
+            edit.merging.is_some() || before.runs.iter().any(|run| edit.removed.contains(&run.id));
         self.version = Arc::new(before.edited(edit));
         let after = if has_files { self.version.files() } else { BTreeSet::new() };
         if has_files { before.files().difference(&after).copied().collect() } else { Vec::new() }
@@ -219,7 +220,9 @@ impl<T: Table> State<T> {
         let version = Arc::clone(&self.version);
         for Merging { inputs, output, border } in &version.merges {
             let is_job = self.jobs.iter().any(|job| job.output == Some(*output));
-            let Some(run) = version.runs.iter().find(|run| run.id == *output).filter(|_| !is_job) else { continue };
+            let Some(run) = version.runs.iter().find(|run| run.id == *output).filter(|_| !is_job) else {
+                continue;
+            };
             let of_inputs = || version.runs.iter().filter(|run| inputs.contains(&run.id));
             let entries: u64 = of_inputs().map(Run::entries).sum();
             // What is left has its share of the lanes.
@@ -300,14 +303,23 @@ impl<T: Table> State<T> {
         self.open_jobs(limits.merges).into_iter().map(lanes).sum()
     }
 
-    /// Puts a lane back where [`State::take_lane`] took it; whether its job has something to publish.
+    /// Puts a lane back where [`State::take_lane`] took it; whether its job is to publish what it has done: all, or so much that a piece
+    /// of an input is not needed any more.
     ///
     /// # Errors
     /// The stage, if its job was given up meanwhile.
     pub(super) fn put_lane(&mut self, job: u64, lane: usize, stage: Stage<T>) -> Result<bool, Stage<T>> {
         let Some(job) = self.jobs.iter_mut().find(|one| one.id == job) else { return Err(stage) };
         job.lanes[lane].stage = stage;
-        Ok(job.can_publish())
+        let Some(border) = job.border() else { return Ok(true) };
+        let is_over = |piece: &Arc<T::Segment>| *T::hashes(piece).end() < border;
+        let mut inputs = self.version.runs.iter().filter(|run| job.inputs.contains(&run.id));
+        Ok(job.has_news() && inputs.any(|run| run.pieces.iter().any(is_over)))
+    }
+
+    /// The merges that have done something which is not published.
+    pub(super) fn merges_with_news(&self) -> Vec<u64> {
+        self.jobs.iter().filter(|job| job.has_news()).map(|job| job.id).collect()
     }
 
     /// The jobs that may be worked on: flushes, merges that have begun, and the shortest others up to `merges_max`.

@@ -50,6 +50,12 @@ pub(crate) struct Edit<T: Table> {
     pub(crate) merging: Option<Merging>,
 }
 
+impl<T: Table> Default for Version<T> {
+    fn default() -> Self {
+        Version::new(Vec::new(), Vec::new())
+    }
+}
+
 impl<T: Table> Default for Edit<T> {
     fn default() -> Self {
         Edit { removed: Vec::new(), frozen: None, run: None, merging: None }

@@ -97,7 +97,8 @@ impl State {
             false => StoredTree::decode(&mut fields, files, CLASS_BYTES, |fields| {
                 let bits = fields.u16()?.into();
                 fields.zeros(6)?;
-                check_bits(fields, RunClass { bits, pane: fields.u64()? })
+                let class = RunClass { bits, pane: fields.u64()? };
+                check_bits(fields, class)
             })?,
         };
         fields.require_left(Some(0))?;
@@ -152,7 +153,8 @@ fn decode_tree_1(
     for id in 0..count as u64 {
         let level = i32::from_le_bytes(fields.array()?);
         let (bits, pieces) = (fields.u16()?, usize::from(fields.u16()?));
-        let class = check_bits(fields, RunClass { bits: bits.into(), pane: fields.u64()? })?;
+        let class = RunClass { bits: bits.into(), pane: fields.u64()? };
+        let class = check_bits(fields, class)?;
         let span = Span { oldest: fields.u64()?, newest: fields.u64()? };
         let has_level = (-LEVEL_MAX..=LEVEL_MAX).contains(&level);
         if !has_level || pieces == 0 || span.oldest > span.newest || span.newest >= memtables {

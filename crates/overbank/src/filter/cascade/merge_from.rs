@@ -30,7 +30,7 @@ impl CascadeFilter {
             let merge = Merge::new(&self.shared.files, kind, &of_length(&view, bits), 0..=u64::MAX, options)?;
             let info = merge.finish()?;
             if info.fingerprints == 0 {
-                self.shared.tree.discard(vec![info.file.id])?;
+                self.shared.files.discard(info.file.id)?;
                 continue;
             }
             let run = FingerprintSegment::open(&self.shared.files, &info.file, kind)?;

@@ -76,9 +76,7 @@ impl CascadeFilter {
             + (version.frozen.iter())
                 .map(|one| share(one.class.bits, one.entries.fingerprints() - one.entries.tombstones()))
                 .sum::<f64>()
-            + counted()
-                .map(|(run, size)| share(run.class.bits, size.entries - size.tombstones))
-                .sum::<f64>();
+            + counted().map(|(run, size)| share(run.class.bits, size.entries - size.tombstones)).sum::<f64>();
         let logs_bytes = slots.len() * shared.options.log_bytes();
         Report {
             options: shared.options,

@@ -6,7 +6,8 @@ use super::write_class::WriteClass;
 use crate::Result;
 use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, PackedRun, RunKind, Source};
 use crate::lsm::{
-    Choice, Input, LaneSpec, Order, Shape, Size, State, Stepped, StoredTree, Table, Tree, Version, idle_groups,
+    Choice, Input, LaneSpec, Order, Shape, Size, State, Stepped, StoredTree, Table, Tree, Version,
+    idle_groups,
 };
 use crate::store::{FileRef, Files, Record};
 use std::ops::RangeInclusive;

@@ -99,7 +99,11 @@ impl FingerprintSegment {
     /// # Cost
     /// Two cache misses, no I/O.
     pub fn block_of(&self, fingerprint: u64) -> Range<u64> {
-        if !(self.first..=self.max()).contains(&fingerprint) { 0..0 } else { self.segment.find(self.kind.hash(fingerprint)) }
+        if !(self.first..=self.max()).contains(&fingerprint) {
+            0..0
+        } else {
+            self.segment.find(self.kind.hash(fingerprint))
+        }
     }
 
     /// The blocks that may have a fingerprint in `range`.
