@@ -9,7 +9,7 @@
 //!   files      the pieces of all runs, in order
 //! ```
 //!
-//! All numbers are little-endian. Runs are counted from 0. Whoever owns the record has its version; this is version [`VERSION`].
+//! All numbers are little-endian. Runs are counted from 0. A change to any byte bumps the version of whoever owns the record.
 
 use super::Table;
 use super::run::{Run, Size, Span};
@@ -20,10 +20,6 @@ use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-
-/// The version of everything in this file.
-#[cfg_attr(not(test), expect(dead_code, reason = "for readers, and for the tests' own record"))]
-pub(crate) const VERSION: u16 = 1;
 
 /// More memtables there never are: at a billion a second, in a century.
 const MEMTABLES_MAX: u64 = 1 << 62;

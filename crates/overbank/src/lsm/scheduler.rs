@@ -53,7 +53,7 @@ impl Limits {
     pub(crate) const PIECES_MAX: u64 = 64;
     /// The share of the tree's flash, and the least bytes, that merging all of it may take beside.
     pub(crate) const SPARE: (u64, u64) = (3, 25);
-    pub(crate) const SPARE_BYTES_MIN: u64 = 16 << 20;
+    pub(crate) const SPARE_BYTES_MIN: u64 = 4 << 20;
 
     /// Lanes of a merge of so many entries, for its threads.
     pub(super) fn lanes_for_threads(&self, entries: u64) -> u64 {
@@ -425,6 +425,15 @@ impl<T: Table> Tree<T> {
     /// Writes a record between two commits for any space that it gives back.
     pub(crate) fn publish_always(&self) {
         self.test.publishes_always.store(true, Ordering::Relaxed);
+    }
+
+    /// Begins to merge everything.
+    pub(crate) fn begin_all(self: &Arc<Self>) {
+        let mut state = self.state();
+        for choice in idle_groups(&state.shapes(), |run| Some(T::whole_class(run.class))) {
+            state.begin_merge(choice, &self.limits);
+        }
+        self.wake(&mut state);
     }
 
     /// Records that were written between two commits.

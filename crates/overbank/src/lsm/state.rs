@@ -226,7 +226,7 @@ impl<T: Table> State<T> {
             let of_inputs = || version.runs.iter().filter(|run| inputs.contains(&run.id));
             let entries: u64 = of_inputs().map(Run::entries).sum();
             // What is left has its share of the lanes.
-            let left = |whole: u64| (u128::from(whole) * ((1 << 64) - u128::from(*border)) >> 64) as u64;
+            let left = |whole: u64| ((u128::from(whole) * ((1 << 64) - u128::from(*border))) >> 64) as u64;
             let bytes = of_inputs().map(|run| run.size().bytes).sum::<u64>() + run.size().bytes;
             let parts = left(limits.lanes_for_space(entries, bytes, version.flash_bytes())) + 1;
             let choice = Choice { inputs: inputs.clone(), class: run.class };

@@ -203,7 +203,8 @@ fn a_merge_that_panics_leaves_what_was_published_and_nobody_waiting() {
         assert!(panicked || threads > 0);
         // Whether the last one was taken is open.
         let mut found: BTreeMap<u64, u64> = answers(&kv).unwrap().into_iter().collect();
-        (found.remove(&last), model.remove(&last));
+        found.remove(&last);
+        model.remove(&last);
         assert_eq!(found, model);
         kv.check();
     }

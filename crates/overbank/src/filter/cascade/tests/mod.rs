@@ -9,6 +9,7 @@ mod growth;
 mod law;
 mod maplet;
 mod merge_from;
+mod space;
 mod stops;
 mod threads;
 
