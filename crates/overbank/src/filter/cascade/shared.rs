@@ -226,7 +226,8 @@ impl Shared {
         let mut merge = match lane {
             Lane::Waiting(range) => {
                 let is_behind = self.spawner.threads() > 0;
-                let options = MergeOptions { is_oldest: sources.is_oldest, is_ahead: false, is_behind };
+                let options =
+                    MergeOptions { is_oldest: sources.is_oldest, is_ahead: false, is_behind, front: None };
                 let inputs: Vec<Source<'_>> = (sources.runs.iter().map(|run| Source::Flash(run)))
                     .chain(sources.packed.iter().cloned().map(Source::Memory))
                     .collect();
