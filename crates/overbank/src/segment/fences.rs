@@ -12,8 +12,9 @@
 //! 2. The flag is set where the last hash of the block before truncates to the same bits, so that a hash with these
 //!    bits may be in either.
 
-use super::format::{corrupt, lg_buckets_for};
+use super::format::lg_buckets_for;
 use crate::Result;
+use crate::error::corrupt;
 use std::ops::Range;
 use std::path::Path;
 

@@ -1,10 +1,12 @@
 //! Opens a segment and reads its blocks.
 
 use super::fences::Fences;
-use super::format::{DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG, check_padding, corrupt};
+use super::format::{DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG};
 use super::{BODY_BYTES, Scan, SegmentKind};
+use crate::bytes::ByteReader;
 use crate::device::block::{self, BlockOwner};
 use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
+use crate::error::corrupt;
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -257,7 +259,8 @@ fn read_part(
         let (part, padding) = body(&block, owner, number, tag, path)?.split_at(left.min(BODY_BYTES));
         out.extend_from_slice(part);
         left -= part.len();
-        check_padding(padding, at + part.len() as u64, path)?;
+        let mut padding = ByteReader::from_offset(padding, part.len());
+        padding.only_zeros_left().map_err(|error| error.in_file_from(path, at))?;
     }
     Ok(out)
 }

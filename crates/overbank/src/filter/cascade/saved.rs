@@ -3,19 +3,17 @@
 //! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
 //! until a commit that does not name it.
 
-use super::board::{Board, Era};
 use super::format::{RunState, State, VERSION};
-use super::levels::Run;
 use super::options::CascadeOptions;
-use super::shared::{FLUSH, Shared, Shares};
+use super::shared::Shared;
+use super::table::{FilterRun, FilterState, FingerprintTable};
+use super::write_class::WriteClass;
 use super::{CascadeFilter, Maplet};
 use crate::error::invalid;
 use crate::filter::run::{FingerprintSegment, RunKind, Sign};
-use crate::store::{
-    CommitId, Entry, FileId, FileRef, Files, Participant, Prepared, Record, Store, Structure,
-};
+use crate::lsm::{Limits, Tree};
+use crate::store::{CommitId, Entry, Files, Participant, Prepared, Record, Store, Structure};
 use crate::{Error, Result};
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -107,10 +105,10 @@ impl CascadeFilter {
             return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
         }
         options.check()?;
-        let era = Era { number: 0, generation: 0, pane: 0 };
-        let mut board = Board::new(era, 0, options.writers, Vec::new());
-        board.is_changed = true;
-        Self::assemble(store, name, options, board)
+        let writes = WriteClass { revision: 0, generation: 0, pane: 0 };
+        let mut state = FilterState::new(writes, 0, options.writers, Vec::new());
+        state.is_changed = true;
+        Self::assemble(store, name, options, state)
     }
 
     fn open_with(store: &Store, name: &str, options: CascadeOptions) -> Result<Self> {
@@ -131,22 +129,22 @@ impl CascadeFilter {
         let mut files = entry.record.files.iter();
         let mut runs = Vec::new();
         for (id, run) in (0..).zip(&state.runs) {
-            let kind = RunKind { fingerprint_bits: run.bits, ..kind_of(store) };
+            let kind = RunKind { fingerprint_bits: run.class.bits, ..kind_of(store) };
             let pieces = files
                 .by_ref()
                 .take(run.pieces)
                 .map(|file| Ok(Arc::new(FingerprintSegment::open(store.files(), file, kind)?)));
             let pieces = pieces.collect::<Result<Vec<_>>>()?;
-            let RunState { level, bits, pane, age, .. } = *run;
-            runs.push(Run { id, pieces, level, bits, pane, age, is_busy: false });
+            let RunState { level, class, span, .. } = *run;
+            runs.push(FilterRun { id, class, span, level, pieces });
         }
-        let era = Era { number: 0, generation: state.generation, pane: state.pane };
-        let mut board = Board::new(era, state.logs, options.writers, runs);
-        board.reach_longest(&options);
-        Self::assemble(store, name, options, board)
+        let writes = WriteClass { revision: 0, generation: state.generation, pane: state.pane };
+        let mut state = FilterState::new(writes, state.logs, options.writers, runs);
+        state.reach_longest(&options);
+        Self::assemble(store, name, options, state)
     }
 
-    fn assemble(store: &Store, name: &str, options: CascadeOptions, board: Board) -> Result<Self> {
+    fn assemble(store: &Store, name: &str, options: CascadeOptions, state: FilterState) -> Result<Self> {
         let reservation = store.budget().reserve(
             &format!("cascade filter {name:?}"),
             options.memory_bytes,
@@ -154,9 +152,11 @@ impl CascadeFilter {
         )?;
         let read_only = store.is_read_only().then(|| store.device().path());
         let spawner = store.workers().spawner();
-        let shares = shares(&options, spawner.threads());
-        let kind = kind_of(store);
-        let shared = Shared::new(options, (store.files().clone(), kind, spawner), read_only, shares, board);
+        let limits = shares(&options, spawner.threads());
+        let table = FingerprintTable { kind: kind_of(store) };
+        let files = store.files().clone();
+        let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
+        let shared = Shared::new(options, files, read_only, tree);
         Ok(CascadeFilter { shared, writers_given: 0, _reservation: reservation })
     }
 }
@@ -228,7 +228,7 @@ fn stored_options(store: &Store, name: &str, is_maplet: bool) -> Result<CascadeO
 }
 
 /// How a filter divides its memory, beside `threads` background threads.
-pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Shares {
+pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Limits {
     // A lane more is a thread more at a merge; packed runs are to have half of the memory all the same.
     let threads = (threads + options.writers.min(2)).min(LANES_MAX);
     let lanes = threads.min(options.memory_bytes / LANE_BYTES).max(1);
@@ -238,11 +238,12 @@ pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Shares {
     let merges = (options.memory_bytes / MERGE_MEMORY_BYTES).clamp(1, MERGES_MAX);
     let merging = lanes * (merges * merge + WRITER_BYTES + FLUSH_BYTES);
     let logs = options.writers * options.log_bytes();
-    let packed_bytes =
+    let frozen_bytes =
         options.memory_bytes.saturating_sub(lookups + merging + logs).max(options.memory_bytes / 4);
-    let flush_keys = (packed_bytes / FLUSH.1 * FLUSH.0 / options.packed_log_bytes() * options.log_keys())
-        .max(options.log_keys()) as u64;
-    Shares { packed_bytes, flush_keys, lanes, merges }
+    let flushed_bytes = frozen_bytes / Limits::FLUSH.1 * Limits::FLUSH.0;
+    let flush_keys = flushed_bytes / options.packed_log_bytes() * options.log_keys();
+    let flush_entries = flush_keys.max(options.log_keys()) as u64;
+    Limits { frozen_bytes, flush_entries, lanes, merges }
 }
 
 impl Participant for CascadeFilter {
@@ -252,52 +253,30 @@ impl Participant for CascadeFilter {
 
     fn prepare(&mut self, _: &Files, _: CommitId) -> Result<Prepared> {
         // What a commit that failed would have named, and was replaced since, is not needed.
-        self.shared.discard(self.shared.forget_prepared())?;
-        if !self.shared.board().is_changed {
+        let dead = self.shared.state().forget_prepared();
+        self.shared.tree.discard(dead)?;
+        if !self.shared.state().is_changed {
             return Ok(Prepared::Unchanged);
         }
         self.flush()?;
-        let mut board = self.shared.board();
-        let files: Vec<FileRef> =
-            board.runs.iter().flat_map(|run| &run.pieces).map(|piece| piece.file_ref()).collect();
-        let named: BTreeSet<FileId> = files.iter().map(|file| file.id).collect();
-        board.prepared = named;
-        board.is_prepared = true;
-        // Other writers may have begun logs since theirs were packed.
-        board.is_changed = board.has_entries_in_memory();
+        let mut state = self.shared.state();
+        let files = state.prepare();
+        let run = |run: &FilterRun| {
+            let FilterRun { level, class, span, .. } = *run;
+            RunState { level, class, pieces: run.pieces.len(), span }
+        };
         let state = State {
             options: self.shared.options,
-            logs: board.logs,
-            generation: board.era.generation,
-            pane: board.era.pane,
-            runs: (board.runs.iter())
-                .map(|run| {
-                    let Run { level, bits, pane, age, .. } = *run;
-                    RunState { level, bits, pieces: run.pieces.len(), pane, age }
-                })
-                .collect(),
+            logs: state.memtables,
+            generation: state.writes.generation,
+            pane: state.writes.pane,
+            runs: state.version().runs.iter().map(run).collect(),
         };
         Ok(Prepared::Changed(Record { state: state.encode(), files }))
     }
 
     fn committed(&mut self, _: CommitId) {
-        let mut board = self.shared.board();
-        board.committed = board.prepared.clone();
-        board.is_prepared = false;
-        // They are the store's to remove now, with the next commit.
-        board.replaced.clear();
-    }
-}
-
-impl Shared {
-    /// Gives the files up that only a commit which failed would have named, and that were replaced since.
-    fn forget_prepared(&self) -> Vec<FileId> {
-        let mut board = self.board();
-        if std::mem::take(&mut board.is_prepared) {
-            board.prepared = board.committed.clone();
-            board.is_changed = true;
-        }
-        std::mem::take(&mut board.replaced)
+        self.shared.state().committed();
     }
 }
 

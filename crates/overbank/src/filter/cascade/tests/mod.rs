@@ -8,9 +8,9 @@ mod full_disk;
 mod growth;
 mod law;
 mod maplet;
+mod merge_from;
 mod stops;
 mod threads;
-mod whole;
 
 use super::{CascadeFilter, CascadeOptions, Policy};
 use crate::device::sim::SimDevice;
