@@ -85,6 +85,11 @@ pub(crate) trait Table: Debug + Send + Sync + Sized + 'static {
     /// What a frozen run holds and takes.
     fn frozen_size(frozen: &Self::Frozen) -> Size;
 
+    /// RAM that the table takes beside its runs and what merges are known to need: so much less is there for frozen runs.
+    fn extra_bytes(&self) -> usize {
+        0
+    }
+
     /// Begins to merge what `inputs`, the oldest first, have in the lane's range.
     ///
     /// # Errors

@@ -14,7 +14,6 @@ use super::job::Stage;
 use super::pace::Pace;
 use super::picker::{Choice, Policy, idle_groups};
 use super::state::{NoSpace, State, Taken};
-use super::version::Version;
 use crate::lock::{lock, wait};
 use crate::store::{FileId, Files, Spawner};
 use crate::{Error, Result};
@@ -71,20 +70,21 @@ impl<T: Table> Tree<T> {
         lock(&self.state)
     }
 
-    /// The runs that there are now.
-    pub(crate) fn version(&self) -> Arc<Version<T>> {
-        Arc::clone(self.state().version())
-    }
-
     /// Background threads of the store.
     pub(crate) fn threads(&self) -> usize {
         self.spawner.threads()
     }
 
-    /// RAM that frozen runs may take: the fences of what is on flash need theirs.
+    /// Has a background thread do something that nobody waits for.
+    pub(crate) fn spawn(&self, job: impl FnOnce() -> Result<()> + Send + 'static) {
+        self.spawner.spawn(job);
+    }
+
+    /// RAM that frozen runs may take: what stands in RAM for those on flash needs its own.
     pub(crate) fn frozen_room(&self, state: &State<T>) -> usize {
         let fences: usize = state.version().runs.iter().map(|run| run.size().memory_bytes).sum();
-        self.limits.frozen_bytes.saturating_sub(fences).max(self.limits.frozen_bytes / 8)
+        let taken = fences + self.table.extra_bytes();
+        self.limits.frozen_bytes.saturating_sub(taken).max(self.limits.frozen_bytes / 8)
     }
 
     /// Begins what is due, and sees to it that somebody works on it.

@@ -4,20 +4,23 @@
 //!   0       4       8        16                      24             28      29           30     32
 //!   ├ magic ┼ ver. ┼ keys ───┼ false-positive rate ──┼ fan-out u32 ─┼ lazy ─┼ value bits ┼ 0 ───┤
 //!   32 memory u64, writers u32, panes u32, logs u64, generation u32, runs u32, pane u64
-//!   72 a run: level i32, bits u16, pieces u16, pane u64, oldest u64, newest u64      in order of age
+//!   72 a run: level i32, bits u8, sign u8, pieces u16, pane u64, oldest u64, newest u64      in order of age
 //!   files    the pieces of all runs, in order
 //! ```
 //!
-//! All numbers are little-endian; lazy is 0 or 1. A change to any byte bumps [`VERSION`].
+//! All numbers are little-endian; lazy is 0 or 1; a sign is 0 for insertions and 1 for removals, of which version 1 had none. A change to any byte bumps [`VERSION`].
 
 use super::options::{CascadeOptions, Policy};
 use super::table::RunClass;
 use crate::error::corrupt_bytes as corrupt;
+use crate::filter::run::Sign;
 use crate::lsm::Span;
 use crate::{Error, Result};
 
 /// The version of everything in this file.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
+/// The oldest version that is read: it had no runs of removals.
+const OLDEST_VERSION: u32 = 1;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"OBcf");
 const HEAD_BYTES: usize = 72;
@@ -68,7 +71,7 @@ impl State {
         bytes.extend(self.pane.to_le_bytes());
         for run in &self.runs {
             bytes.extend(run.level.to_le_bytes());
-            bytes.extend((run.class.bits as u16).to_le_bytes());
+            bytes.extend([run.class.bits as u8, run.class.sign as u8]);
             bytes.extend((run.pieces as u16).to_le_bytes());
             bytes.extend(run.class.pane.to_le_bytes());
             bytes.extend(run.span.oldest.to_le_bytes());
@@ -84,7 +87,7 @@ impl State {
             return Err(corrupt(0, "magic", format!("{MAGIC:#x}"), format!("{magic:#x}")));
         }
         let version = fields.u32()?;
-        if version != VERSION.into() {
+        if !(OLDEST_VERSION..=VERSION.into()).contains(&version) {
             let what = "the cascade filter".to_owned();
             return Err(Error::UnsupportedVersion { what, found: version, supported: VERSION.into() });
         }
@@ -119,7 +122,7 @@ impl State {
             let found = format!("{logs} logs, generation {generation}, pane {pane}");
             return Err(corrupt(48, "what was counted", "what a filter comes to", found));
         }
-        let runs: Vec<RunState> = (0..count).map(|_| fields.run()).collect::<Result<_>>()?;
+        let runs: Vec<RunState> = (0..count).map(|_| fields.run(version)).collect::<Result<_>>()?;
         if let Some(run) = runs.iter().find(|run| run.span.newest >= logs || run.class.pane > pane) {
             let expected = format!("below {logs} logs, up to pane {pane}");
             return Err(corrupt(HEAD_BYTES, "the age of a run", expected, format!("{run:?}")));
@@ -151,10 +154,15 @@ impl Fields<'_> {
         Ok(u64::from_le_bytes(self.take()?))
     }
 
-    fn run(&mut self) -> Result<RunState> {
+    fn run(&mut self, version: u32) -> Result<RunState> {
         let at = self.at;
         let level = i32::from_le_bytes(self.take()?);
-        let (bits, pieces) = (u16::from_le_bytes(self.take()?), u16::from_le_bytes(self.take()?));
+        let ([bits, sign], pieces) = (self.take()?, u16::from_le_bytes(self.take()?));
+        let sign = match sign {
+            0 => Sign::Insertions,
+            1 if version > 1 => Sign::Removals,
+            other => return Err(corrupt(at + 5, "a run's sign", "0 or, from version 2 on, 1", other)),
+        };
         let pane = self.u64()?;
         let span = Span { oldest: self.u64()?, newest: self.u64()? };
         let has_level = (-LEVEL_MAX..=LEVEL_MAX).contains(&level);
@@ -162,7 +170,7 @@ impl Fields<'_> {
             let found = format!("level {level}, {bits} bits, {pieces} pieces, {span:?}");
             return Err(corrupt(at, "a run", "a level, 1 to 63 bits, a piece, logs in order", found));
         }
-        let class = RunClass { bits: bits.into(), pane };
+        let class = RunClass { bits: bits.into(), pane, sign };
         Ok(RunState { level, class, pieces: pieces.into(), span })
     }
 }

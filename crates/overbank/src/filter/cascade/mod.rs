@@ -7,7 +7,7 @@
 //!
 //! * `memtable`: the newest entries. `write_class`: what they belong to. `table`: what the runs are that the room `lsm` merges.
 //!   `intake`, `query`, `arrivals`: entries in, questions, and both at once; `maplet`: with values. `merge_from`: two filters made one;
-//!   `fingerprints`: all there are. `saved`, `format`: commits.
+//!   `fingerprints`: all there are. `fronts`: the memory that saves lookups reads. `saved`, `format`: commits.
 //!
 //! Invariants:
 //! 1. The answers are those of a multiset of fingerprints, whatever the batches, flushes, merges, commits and threads.
@@ -36,6 +36,7 @@
 mod arrivals;
 mod fingerprints;
 mod format;
+mod fronts;
 mod intake;
 mod maplet;
 mod memtable;
@@ -212,14 +213,15 @@ impl CascadeFilter {
     }
 
     /// Works until no merge is due, those tried again that found the disk full: lookups read the fewest runs then that the policy
-    /// has.
+    /// has. If keys were looked up before, the runs' fronts are made, too.
     ///
     /// # Errors
     /// As [`CascadeFilter::insert`].
     pub fn settle(&mut self) -> Result<()> {
         self.shared.writable()?;
         let first_job = self.shared.state().next_job();
-        self.shared.tree.finish_merges(first_job)
+        self.shared.tree.finish_merges(first_job)?;
+        self.shared.finish_fronts()
     }
 
     /// Merges everything to one run (one for each length of fingerprints, and pane): the fewest blocks and reads.
@@ -232,7 +234,8 @@ impl CascadeFilter {
     pub fn compact(&mut self) -> Result<()> {
         self.flush()?;
         self.settle()?;
-        self.shared.tree.merge_all()
+        self.shared.tree.merge_all()?;
+        self.shared.finish_fronts()
     }
 }
 

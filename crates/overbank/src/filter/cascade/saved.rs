@@ -3,7 +3,8 @@
 //! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
 //! until a commit that does not name it.
 
-use super::format::{RunState, State, VERSION};
+use super::format::{RunState, State};
+use super::fronts::Fronts;
 use super::options::CascadeOptions;
 use super::shared::Shared;
 use super::table::{FilterRun, FilterState, FingerprintTable};
@@ -18,7 +19,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// Cascade filters own this number among the structures of a store.
-const STRUCTURE: Structure = Structure { id: 19, version: VERSION };
+/// The version of the state is in the state.
+const STRUCTURE: Structure = Structure { id: 19, version: 1 };
 /// The most lanes of a merge.
 const LANES_MAX: usize = 8;
 /// RAM of a lane's writer, and of each run that it reads.
@@ -129,7 +131,7 @@ impl CascadeFilter {
         let mut files = entry.record.files.iter();
         let mut runs = Vec::new();
         for (id, run) in (0..).zip(&state.runs) {
-            let kind = RunKind { fingerprint_bits: run.class.bits, ..kind_of(store) };
+            let kind = RunKind { fingerprint_bits: run.class.bits, sign: run.class.sign, ..kind_of(store) };
             let pieces = files
                 .by_ref()
                 .take(run.pieces)
@@ -153,7 +155,11 @@ impl CascadeFilter {
         let read_only = store.is_read_only().then(|| store.device().path());
         let spawner = store.workers().spawner();
         let limits = shares(&options, spawner.threads());
-        let table = FingerprintTable { kind: kind_of(store) };
+        // Buffers keep half of what they share with fences and fronts. Where nothing is written, there are none.
+        let in_front =
+            if read_only.is_some() { options.memory_bytes / 4 * 3 } else { limits.frozen_bytes / 2 };
+        let fronts = Fronts::new(options.value_bits, in_front, limits.lanes * (limits.merges + 1));
+        let table = FingerprintTable { kind: kind_of(store), fronts };
         let files = store.files().clone();
         let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
         let shared = Shared::new(options, files, read_only, tree);

@@ -13,7 +13,7 @@
 //! Invariants:
 //! 1. A key that is in the run passes its front.
 //! 2. It follows from the fingerprints alone, values beside them left out: so it can be built anew at any time by a scan of the run.
-//! 3. Two neighbouring lines joined are the line of both ranges: a front can be halved in place.
+//! 3. Two neighbouring lines joined are the line of both ranges: a front can be halved.
 //!
 //! | n keys, b bits each | false positives, b = 3, 4, 5, 6, 8, 10 | CPU | RAM |
 //! |---|---|---|---|
@@ -44,6 +44,15 @@ pub struct FrontShape {
     pub bits_a_key: u32,
     /// The last bits of a fingerprint that are a value beside the key: questions do not have them.
     pub value_bits: u32,
+}
+
+/// A front that a merge is to fill as it writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrontOrder {
+    /// Its length a key.
+    pub shape: FrontShape,
+    /// If it would be longer, in bytes, none is filled.
+    pub bytes_max: usize,
 }
 
 /// What a run may have.
@@ -122,14 +131,14 @@ impl Front {
         self.lines.len() * LINE_BITS as usize / 8
     }
 
-    /// Takes half the bits, which lets more keys pass.
-    pub fn halve(&mut self) {
+    /// A front of half the bits, which lets more keys pass.
+    pub fn halved(&self) -> Front {
         let joined = |pair: &[[u64; 8]]| match *pair {
             [a, b] => std::array::from_fn(|i| a[i] | b[i]),
             _ => pair[0],
         };
-        self.lines = self.lines.chunks(2).map(joined).collect();
-        self.place.halvings += 1;
+        let place = Place { halvings: self.place.halvings + 1, ..self.place };
+        Front { lines: self.lines.chunks(2).map(joined).collect(), place, probes: self.probes }
     }
 }
 
@@ -207,7 +216,7 @@ impl FrontBuilder {
         let mut front = self.front;
         let wanted = (self.keys * self.bits_a_key).div_ceil(LINE_BITS).max(1) as usize;
         while front.lines.len() >= 2 * wanted && front.lines.len() > 1 {
-            front.halve();
+            front = front.halved();
         }
         front
     }
@@ -290,7 +299,7 @@ mod tests {
                 let mut front = builder.finish();
                 let most = 2 * (expected.max(hashes.len() as u64) * u64::from(bits_a_key)).div_ceil(LINE_BITS);
                 prop_assert!(front.memory_bytes() as u64 <= most * LINE_BITS / 8);
-                (0..halvings).for_each(|_| front.halve());
+                (0..halvings).for_each(|_| front = front.halved());
                 for &hash in &hashes {
                     // A question has no value, or any.
                     let value = (1u64 << value_bits) - 1 << kind.shift().min(63);
@@ -328,7 +337,7 @@ mod tests {
         assert_eq!(allot(&[1000; 4], 4 * 1000 * 5 / 8), [5; 4]);
         assert_eq!(allot(&[1000; 4], 1 << 20), [10; 4]);
         assert_eq!(allot(&[1 << 20, 1000, 1000], 10_000), [0, 10, 10]);
-        assert_eq!(allot(&[1000, 1000], 500), [4, 0]);
+        assert_eq!(allot(&[1000, 1000], 500), [0, 4]);
         assert_eq!(allot(&[], 5), [0; 0]);
     }
 

@@ -9,7 +9,7 @@
 //! 3. Merges of the same inputs over adjacent ranges, by a thread each, give runs whose ranges are disjoint: the pieces of one level.
 
 use super::entries::Entries;
-use super::front::{FrontBuilder, FrontShape};
+use super::front::{FrontBuilder, FrontOrder};
 use super::inputs::{Inputs, Progress, Source};
 use super::packed::{PackedRun, Packer};
 use super::writer::{RunInfo, RunWriter};
@@ -31,7 +31,7 @@ pub struct MergeOptions {
     /// A thread writes.
     pub is_behind: bool,
     /// The front that [`Merge::finish_run`] puts before the new run.
-    pub front: Option<FrontShape>,
+    pub front: Option<FrontOrder>,
 }
 
 /// A merge of runs under way. Dropped before [`Merge::finish`], it removes its file.
@@ -77,8 +77,10 @@ impl Merge {
     ) -> Result<Self> {
         let inputs = Inputs::new(kind, sources, &range, options.is_ahead)?;
         let mut writer = RunWriter::create(files, kind, options.is_behind)?;
-        if let Some(shape) = options.front {
-            let keys = sources.iter().map(|source| source.fingerprints_within(&range)).sum();
+        let keys: u64 = sources.iter().map(|source| source.fingerprints_within(&range)).sum();
+        let is_short =
+            |order: &FrontOrder| keys * u64::from(order.shape.bits_a_key) / 8 <= order.bytes_max as u64;
+        if let Some(FrontOrder { shape, .. }) = options.front.filter(is_short) {
             writer = writer.with_front(FrontBuilder::new(kind, shape, &range, keys));
         }
         Ok(Merge { inputs, writer: Some(writer), is_oldest: options.is_oldest })

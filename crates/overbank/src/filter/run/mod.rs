@@ -59,7 +59,7 @@ mod writer;
 
 pub use cursor::RunCursor;
 pub use entries::Entries;
-pub use front::{BITS_RANGE, Front, FrontBuilder, FrontShape, allot};
+pub use front::{BITS_RANGE, Front, FrontBuilder, FrontOrder, FrontShape, allot};
 pub use inputs::{Progress, Source};
 pub use merge::{Merge, MergeOptions, MergedCursor};
 pub use packed::{PackedCursor, PackedRun};

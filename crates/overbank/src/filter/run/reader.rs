@@ -100,6 +100,16 @@ impl FingerprintSegment {
         *write(&self.front) = front.map(Arc::new);
     }
 
+    /// Halves the front, or takes it away unless `is_kept` or where it is as short as can be; returns how many bytes of RAM that frees.
+    pub(crate) fn shorten_front(&self, is_kept: bool) -> usize {
+        let Some(front) = self.front() else { return 0 };
+        let halved =
+            is_kept.then(|| front.halved()).filter(|half| half.memory_bytes() < front.memory_bytes());
+        let left = halved.as_ref().map_or(0, Front::memory_bytes);
+        self.set_front(halved);
+        front.memory_bytes() - left
+    }
+
     /// RAM that the front takes, in bytes.
     pub fn front_bytes(&self) -> usize {
         read(&self.front).as_ref().map_or(0, |front| front.memory_bytes())

@@ -4,11 +4,13 @@ mod bounds;
 mod certain;
 mod crash;
 mod damage;
+mod fronts;
 mod full_disk;
 mod growth;
 mod law;
 mod maplet;
 mod merge_from;
+mod removals;
 mod stops;
 mod threads;
 
