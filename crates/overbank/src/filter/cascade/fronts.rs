@@ -55,6 +55,12 @@ struct State {
     is_driven: bool,
 }
 
+/// What fences and standing fronts may take where buffers, fences and fronts have `frozen_bytes`.
+pub(super) fn standing_bytes(frozen_bytes: usize) -> usize {
+    let memory_bytes = frozen_bytes / 2;
+    memory_bytes - memory_bytes / FILLED_SHARE
+}
+
 impl Fronts {
     /// Of a filter whose fences and fronts may take `memory_bytes`, and that has so many merges open at a time.
     pub(super) fn new(value_bits: u32, memory_bytes: usize, merges: usize) -> Self {
@@ -68,6 +74,7 @@ impl Fronts {
     }
 
     /// Lets fences and fronts take so much from the next division on.
+    #[cfg(test)]
     pub(super) fn limit(&self, memory_bytes: usize) {
         self.memory_bytes.store(memory_bytes, Ordering::Relaxed);
         crate::lock::lock(&self.state).divided = None;
@@ -124,9 +131,8 @@ impl Fronts {
             bytes -= piece.shorten_front(*bits > 0);
         }
         wanted.sort_by_key(|&(piece, _)| std::cmp::Reverse(piece.fingerprints()));
-        state.scan =
-            state.scan.take().filter(|(piece, _)| wanted.iter().any(|one| Arc::ptr_eq(one.0, piece)));
-        let is_scanned = |piece| state.scan.as_ref().is_some_and(|(scanned, _)| Arc::ptr_eq(scanned, piece));
+        state.scan = state.scan.take().filter(|(piece, _)| wanted.iter().any(|one| is_same(one.0, piece)));
+        let is_scanned = |piece| state.scan.as_ref().is_some_and(|(scanned, _)| is_same(scanned, piece));
         wanted.retain(|&(piece, _)| !is_scanned(piece));
         state.wanted = wanted.into_iter().map(|(piece, bits)| (Arc::clone(piece), bits)).collect();
         state.divided = Some(runs.iter().map(|run| run.id).collect());
@@ -159,6 +165,11 @@ impl Fronts {
         }
         state.scan.is_some() || !state.wanted.is_empty()
     }
+}
+
+/// Whether two see parts of the same file, which has one front.
+fn is_same(one: &FingerprintSegment, other: &FingerprintSegment) -> bool {
+    one.file_ref().id == other.file_ref().id
 }
 
 impl Shared {
@@ -210,7 +221,7 @@ impl Shared {
         if state.divided.is_none() {
             return Ok(());
         }
-        let version = Arc::clone(self.state().version());
+        let version = self.tree.version();
         self.tree.table.fronts.divide(&mut state, &version.runs);
         while self.tree.table.fronts.step(&mut state, STEP_BLOCKS) {
             self.files.check_process()?;

@@ -199,7 +199,8 @@ impl CascadeFilter {
         let dead = state.drop_classes(|class| class.pane < oldest);
         self.shared.tree.schedule(&mut state);
         drop(state);
-        self.shared.tree.discard(dead)
+        self.shared.tree.retire(dead);
+        Ok(())
     }
 
     /// Writes all that is in RAM to flash.

@@ -67,30 +67,25 @@ impl CascadeFilter {
         let in_logs: u64 = slots.iter().map(|slot| slot.log.len() as u64).sum();
         let packed = || version.frozen.iter().map(|packed| &*packed.entries);
         let runs = || version.runs.iter();
-        let pieces = || runs().flat_map(|run| &run.pieces);
         // A key errs where one of the fingerprints is its own.
         let value_bits = shared.options.value_bits as i32;
         let share =
             |bits: u32, fingerprints: u64| fingerprints as f64 * f64::from(2).powi(value_bits - bits as i32);
-        // Insertions and removals of each run.
-        let sides = packed()
-            .map(|run| (run.kind(), [run.fingerprints(), run.tombstones(), run.occurrences()]))
-            .chain(
-                pieces().map(|run| (run.kind(), [run.fingerprints(), run.tombstones(), run.occurrences()])),
-            );
+        let sizes = (version.frozen.iter().map(|one| (one.class, one.size())))
+            .chain(version.counted().map(|(run, size)| (run.class, size)));
         let (mut tombstones, mut inserted, mut occurrences, mut rate) = (0, 0, in_logs, 0.0);
-        for (kind, [fingerprints, negative, counted]) in sides {
-            if kind.sign == Sign::Removals {
-                tombstones += fingerprints;
+        for (class, size) in sizes {
+            if class.sign == Sign::Removals {
+                tombstones += size.entries;
                 continue;
             }
-            tombstones += negative;
-            inserted += fingerprints - negative;
-            occurrences += counted;
-            rate += share(kind.fingerprint_bits, fingerprints - negative);
+            tombstones += size.tombstones;
+            inserted += size.entries - size.tombstones;
+            occurrences += size.occurrences;
+            rate += share(class.bits, size.entries - size.tombstones);
         }
-        let generation_bits = shared.options.bits(state.writes.generation) + shared.options.value_bits;
-        let false_positive_rate = share(generation_bits, in_logs) + rate;
+        let memtable_bits = shared.options.bits(state.writes.generation) + shared.options.value_bits;
+        let false_positive_rate = share(memtable_bits, in_logs) + rate;
         let fingerprints = in_logs + inserted;
         let logs_bytes = slots.len() * shared.options.log_bytes();
         Report {

@@ -1,26 +1,24 @@
 //! A cascade filter in its store: what a commit names, and how it comes back.
 //!
-//! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
-//! until a commit that does not name it.
+//! A commit flushes what is in RAM to a run, however short, and names all runs, and the merges that are half done: they go on where they
+//! stand when the filter is opened again. Merges go on beside commits too; `lsm/commit` tells when the space of what they read comes back.
 
-use super::format::{RunState, State};
+use super::format::{OLDEST_VERSION, State};
 use super::fronts::Fronts;
 use super::options::CascadeOptions;
 use super::shared::Shared;
-use super::table::{FilterRun, FilterState, FingerprintTable};
+use super::table::{FilterState, FingerprintTable};
 use super::write_class::WriteClass;
 use super::{CascadeFilter, Maplet};
 use crate::error::invalid;
-use crate::filter::run::{FingerprintSegment, RunKind, Sign};
-use crate::lsm::{Limits, Tree};
-use crate::store::{CommitId, Entry, Files, Participant, Prepared, Record, Store, Structure};
+use crate::filter::run::{RunKind, Sign};
+use crate::lock::lock;
+use crate::lsm::{Limits, Tree, Version};
+use crate::store::{Entry, Participant, Prepared, Store, Structure, lock_whole, registry};
 use crate::{Error, Result};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Cascade filters own this number among the structures of a store.
-/// The version of the state is in the state.
-const STRUCTURE: Structure = Structure { id: 19, version: 1 };
 /// The most lanes of a merge.
 const LANES_MAX: usize = 8;
 /// RAM of a lane's writer, and of each run that it reads.
@@ -108,40 +106,17 @@ impl CascadeFilter {
         }
         options.check()?;
         let writes = WriteClass { revision: 0, generation: 0, pane: 0 };
-        let mut state = FilterState::new(writes, 0, options.writers, Vec::new());
+        let mut state = FilterState::new(writes, 0, options.writers, Version::default());
         state.is_changed = true;
         Self::assemble(store, name, options, state)
     }
 
     fn open_with(store: &Store, name: &str, options: CascadeOptions) -> Result<Self> {
-        let entry = found(store, name)?;
-        let state = decode(name, &entry)?;
-        let stored: usize = state.runs.iter().map(|run| run.pieces).sum();
-        let named = entry.record.files.len();
-        if stored != named {
-            let (expected, found) = (stored.to_string(), named.to_string());
-            return Err(Error::Corrupt {
-                path: name.into(),
-                at: 0,
-                what: "number of files",
-                expected,
-                found,
-            });
-        }
-        let mut files = entry.record.files.iter();
-        let mut runs = Vec::new();
-        for (id, run) in (0..).zip(&state.runs) {
-            let kind = RunKind { fingerprint_bits: run.class.bits, sign: run.class.sign, ..kind_of(store) };
-            let pieces = files
-                .by_ref()
-                .take(run.pieces)
-                .map(|file| Ok(Arc::new(FingerprintSegment::open(store.files(), file, kind)?)));
-            let pieces = pieces.collect::<Result<Vec<_>>>()?;
-            let RunState { level, class, span, .. } = *run;
-            runs.push(FilterRun { id, class, span, level, pieces });
-        }
-        let writes = WriteClass { revision: 0, generation: state.generation, pane: state.pane };
-        let mut state = FilterState::new(writes, state.logs, options.writers, runs);
+        let State { writes, tree, .. } = decode(name, &found(store, name)?)?;
+        let table = FingerprintTable { options, kind: kind_of(store), fronts: Fronts::new(0, 0, 0) };
+        let version = tree.open(&table, store.files(), name)?;
+        let mut state = FilterState::new(writes, tree.memtables, options.writers, version);
+        state.note_committed(tree, writes);
         state.reach_longest(&options);
         Self::assemble(store, name, options, state)
     }
@@ -159,7 +134,7 @@ impl CascadeFilter {
         let in_front =
             if read_only.is_some() { options.memory_bytes / 4 * 3 } else { limits.frozen_bytes / 2 };
         let fronts = Fronts::new(options.value_bits, in_front, limits.lanes * (limits.merges + 1));
-        let table = FingerprintTable { kind: kind_of(store), fronts };
+        let table = FingerprintTable { options, kind: kind_of(store), fronts };
         let files = store.files().clone();
         let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
         let shared = Shared::new(options, files, read_only, tree);
@@ -196,12 +171,30 @@ impl Maplet {
 }
 
 /// Has a filter or maplet take part in commits.
-fn attach<P: Participant + 'static>(store: &Store, name: &str, participant: P) -> Result<Arc<Mutex<P>>> {
+fn attach<P>(store: &Store, name: &str, participant: P) -> Result<Arc<Mutex<P>>>
+where
+    P: AsRef<Shared>,
+    Mutex<P>: Participant + 'static,
+{
     let participant = Arc::new(Mutex::new(participant));
-    match store.attach(name, Arc::clone(&participant) as Arc<Mutex<dyn Participant>>) {
+    match store.attach(name, Arc::clone(&participant) as Arc<dyn Participant>) {
         // Any number of readers may ask; one of them is enough to vouch for the blocks.
-        Err(Error::AlreadyExists { .. }) if store.is_read_only() => Ok(participant),
-        attached => attached.map(|()| participant),
+        Err(Error::AlreadyExists { .. }) if store.is_read_only() => return Ok(participant),
+        attached => attached?,
+    }
+    lock(&participant).as_ref().tree.publish_by(store.publisher(name));
+    Ok(participant)
+}
+
+impl AsRef<Shared> for CascadeFilter {
+    fn as_ref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl AsRef<Shared> for Maplet {
+    fn as_ref(&self) -> &Shared {
+        &self.filter.shared
     }
 }
 
@@ -249,40 +242,53 @@ pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Limits {
     let flushed_bytes = frozen_bytes / Limits::FLUSH.1 * Limits::FLUSH.0;
     let flush_keys = flushed_bytes / options.packed_log_bytes() * options.log_keys();
     let flush_entries = flush_keys.max(options.log_keys()) as u64;
-    Limits { frozen_bytes, flush_entries, lanes, merges }
+    let (lane_entries_min, piece_bytes_min) = (Limits::LANE_ENTRIES_MIN, Limits::PIECE_BYTES_MIN);
+    Limits { frozen_bytes, flush_entries, lanes, merges, lane_entries_min, piece_bytes_min }
 }
 
-impl Participant for CascadeFilter {
+impl Participant for Mutex<CascadeFilter> {
     fn structure(&self) -> Structure {
-        STRUCTURE
+        registry::FILTER.structure()
     }
 
-    fn prepare(&mut self, _: &Files, _: CommitId) -> Result<Prepared> {
-        // What a commit that failed would have named, and was replaced since, is not needed.
-        let dead = self.shared.state().forget_prepared();
-        self.shared.tree.discard(dead)?;
-        if !self.shared.state().is_changed {
+    fn prepare(&self) -> Result<Prepared> {
+        lock_whole(self)?.prepare()
+    }
+
+    fn committed(&self) {
+        lock(self).shared.tree.committed();
+    }
+
+    fn is_changed(&self) -> bool {
+        lock(self).shared.tree.is_changed()
+    }
+}
+
+impl Participant for Mutex<Maplet> {
+    fn structure(&self) -> Structure {
+        registry::FILTER.structure()
+    }
+
+    fn prepare(&self) -> Result<Prepared> {
+        lock_whole(self)?.filter.prepare()
+    }
+
+    fn committed(&self) {
+        lock(self).filter.shared.tree.committed();
+    }
+
+    fn is_changed(&self) -> bool {
+        lock(self).filter.shared.tree.is_changed()
+    }
+}
+
+impl CascadeFilter {
+    fn prepare(&mut self) -> Result<Prepared> {
+        if !self.shared.tree.is_changed() {
             return Ok(Prepared::Unchanged);
         }
         self.flush()?;
-        let mut state = self.shared.state();
-        let files = state.prepare();
-        let run = |run: &FilterRun| {
-            let FilterRun { level, class, span, .. } = *run;
-            RunState { level, class, pieces: run.pieces.len(), span }
-        };
-        let state = State {
-            options: self.shared.options,
-            logs: state.memtables,
-            generation: state.writes.generation,
-            pane: state.writes.pane,
-            runs: state.version().runs.iter().map(run).collect(),
-        };
-        Ok(Prepared::Changed(Record { state: state.encode(), files }))
-    }
-
-    fn committed(&mut self, _: CommitId) {
-        self.shared.state().committed();
+        Ok(Prepared::Changed(self.shared.tree.prepare()))
     }
 }
 
@@ -300,6 +306,7 @@ fn found(store: &Store, name: &str) -> Result<Entry> {
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    entry.require(STRUCTURE, format!("cascade filter {name:?}"))?;
-    State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
+    entry.require_since(name, registry::FILTER, OLDEST_VERSION)?;
+    let state = State::decode(&entry.record.state, &entry.record.files);
+    state.map_err(|error| error.in_file(Path::new(name)))
 }

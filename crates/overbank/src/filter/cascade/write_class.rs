@@ -101,7 +101,7 @@ impl FilterState {
         let bits = options.bits(generation) + options.value_bits;
         let is_of_it = |class: RunClass| class.bits == bits && class.sign == Sign::Insertions;
         let packed = self.version().frozen.iter().filter(|packed| is_of_it(packed.class));
-        let runs = self.version().runs.iter().filter(|run| is_of_it(run.class));
-        packed.map(|packed| packed.size().entries).chain(runs.map(|run| run.size().entries)).sum()
+        let runs = self.version().counted().filter(|(run, _)| is_of_it(run.class));
+        packed.map(|packed| packed.size().entries).chain(runs.map(|(_, size)| size.entries)).sum()
     }
 }

@@ -17,11 +17,13 @@ use std::sync::{Arc, RwLock};
 /// An open run: its fences are in RAM. Shared by all threads; it stays readable after its file is removed.
 #[derive(Debug)]
 pub struct FingerprintSegment {
-    pub(super) segment: Segment,
+    pub(super) segment: Arc<Segment>,
     pub(super) kind: RunKind,
     meta: Meta,
-    /// What lookups ask before they read. The lock is held to take a handle of it only.
-    front: RwLock<Option<Arc<Front>>>,
+    /// What lookups ask before they read; one for all that see a part of the file. The lock is held to take a handle of it only.
+    front: Arc<RwLock<Option<Arc<Front>>>>,
+    /// What stands below this fingerprint is not seen; see [`FingerprintSegment::clipped`].
+    first: u64,
 }
 
 /// A scan that makes a front of a run, a few blocks at a time: for runs that were opened without one, or with another length.
@@ -49,9 +51,26 @@ impl FingerprintSegment {
             let (expected, found) = (format!("{:?}", kind.sign), format!("{:?}", meta.sign));
             return Err(Error::Incompatible { what: "what a run's counts are of", expected, found });
         }
-        let run = FingerprintSegment { segment, kind, meta, front: RwLock::new(None) };
+        let run =
+            FingerprintSegment { segment: Arc::new(segment), kind, meta, front: Arc::default(), first: 0 };
         run.check_range(file)?;
         Ok(run)
+    }
+
+    /// The run as it is seen from the hash `border` on, which no two entries of a key stand on either side of: whoever asks or reads it
+    /// finds nothing below, and what it says of itself is of the whole file. `None` if there is nothing from there on.
+    pub(crate) fn clipped(&self, border: u64) -> Option<Self> {
+        let (_, last) = self.segment.hash_range()?;
+        let first = border.div_ceil(1 << self.kind.shift()).max(self.first);
+        let (segment, front) = (Arc::clone(&self.segment), Arc::clone(&self.front));
+        let FingerprintSegment { kind, meta, .. } = *self;
+        (border <= last).then_some(FingerprintSegment { segment, kind, meta, front, first })
+    }
+
+    /// The hashes from the first to the last that it may have.
+    pub(crate) fn hashes(&self) -> RangeInclusive<u64> {
+        let (first, last) = self.segment.hash_range().unwrap_or((1, 0));
+        first.max(self.kind.hash(self.first))..=last
     }
 
     /// What its fingerprints are.
@@ -123,7 +142,9 @@ impl FingerprintSegment {
         let range = self.segment.hash_range().unwrap_or((0, 0));
         let range = self.kind.fingerprint_of(range.0)..=self.kind.fingerprint_of(range.1);
         let builder = FrontBuilder::new(self.kind, shape, &range, self.fingerprints());
-        Ok(FrontScan { cursor: self.cursor(false)?, builder, entries: Entries::default() })
+        // Of the whole file, for others may see more of it.
+        let cursor = RunCursor::new(self, 0..=u64::MAX, false)?;
+        Ok(FrontScan { cursor, builder, entries: Entries::default() })
     }
 
     /// The block that has `fingerprint` if one has: none outside the run's range, and for one fingerprint in 10^8 two, where the
@@ -132,13 +153,17 @@ impl FingerprintSegment {
     /// # Cost
     /// Two cache misses, no I/O.
     pub fn block_of(&self, fingerprint: u64) -> Range<u64> {
-        if fingerprint > self.max() { 0..0 } else { self.segment.find(self.kind.hash(fingerprint)) }
+        if !(self.first..=self.max()).contains(&fingerprint) {
+            0..0
+        } else {
+            self.segment.find(self.kind.hash(fingerprint))
+        }
     }
 
     /// The blocks that may have a fingerprint in `range`.
     pub(super) fn blocks_of(&self, range: &RangeInclusive<u64>) -> Range<u64> {
         let Some((first, last)) = self.segment.hash_range() else { return 0..0 };
-        let (from, to) = (*range.start(), (*range.end()).min(self.max()));
+        let (from, to) = ((*range.start()).max(self.first), (*range.end()).min(self.max()));
         if from > to || self.kind.hash(from) > last || self.kind.hash(to) < first {
             return 0..0;
         }
@@ -150,7 +175,8 @@ impl FingerprintSegment {
     /// Which of ascending `prefixes` lie between its first and its last fingerprint.
     pub(super) fn within(&self, prefixes: &[u64]) -> Range<usize> {
         let Some((first, last)) = self.segment.hash_range() else { return 0..0 };
-        self.kind.within(prefixes, self.kind.fingerprint_of(first), self.kind.fingerprint_of(last))
+        let first = self.kind.fingerprint_of(first).max(self.first);
+        self.kind.within(prefixes, first, self.kind.fingerprint_of(last))
     }
 
     /// Whether the fingerprint of each of `prefixes`, which ascend or repeat, has a count above 0 in this run; see
@@ -180,7 +206,7 @@ impl FingerprintSegment {
     /// # Errors
     /// None yet; the cursor's calls have theirs.
     pub fn cursor_within(&self, range: RangeInclusive<u64>, is_ahead: bool) -> Result<RunCursor> {
-        RunCursor::new(self, range, is_ahead)
+        RunCursor::new(self, (*range.start()).max(self.first)..=*range.end(), is_ahead)
     }
 
     /// Reads the whole run and checks every seal, every entry, what it says of itself and the whole-file hash.
@@ -189,7 +215,7 @@ impl FingerprintSegment {
     /// `Corrupt` at the first damage.
     pub fn verify(&self) -> Result<()> {
         self.segment.verify()?;
-        let mut cursor = self.cursor(false)?;
+        let mut cursor = RunCursor::new(self, 0..=u64::MAX, false)?;
         let mut entries = Entries::default();
         let (mut fingerprints, mut tombstones, mut occurrences) = (0, 0, 0u64);
         while cursor.next_block(&mut entries)? {

@@ -3,7 +3,11 @@
 use super::*;
 
 /// A filter of `runs` runs of 30,000 keys, whose fronts have `front_bytes` at most; one key was looked up, so fronts are there.
-fn with_fronts(runs: u64, front_bytes: usize, threads: usize) -> (Arc<SimDevice>, Store, Arc<Mutex<CascadeFilter>>) {
+fn with_fronts(
+    runs: u64,
+    front_bytes: usize,
+    threads: usize,
+) -> (Arc<SimDevice>, Store, Arc<Mutex<CascadeFilter>>) {
     let (device, store) = simulated(threads);
     let options = CascadeOptions {
         policy: Policy::Tiered { fan_out: 16 },
@@ -24,7 +28,13 @@ fn with_fronts(runs: u64, front_bytes: usize, threads: usize) -> (Arc<SimDevice>
 }
 
 /// Blocks read a key, asked for one by one.
-fn blocks(device: &SimDevice, store: &Store, filter: &Arc<Mutex<CascadeFilter>>, from: u64, asked: u64) -> f64 {
+fn blocks(
+    device: &SimDevice,
+    store: &Store,
+    filter: &Arc<Mutex<CascadeFilter>>,
+    from: u64,
+    asked: u64,
+) -> f64 {
     let before = device.io_counts().blocks_read;
     for key in from..from + asked {
         held(filter).contains_many(&keys(store, [key])).unwrap();
@@ -38,7 +48,10 @@ fn five_bits_a_key_leave_three_tenths_of_a_block_a_miss() {
     let front_bytes = (3 * 30_000 * 5 / 8 + 2000) * 8 / 7;
     let (device, store, filter) = with_fronts(3, front_bytes, 0);
     let report = held(&filter).report();
-    assert!(report.runs.len() == 3 && report.runs.iter().all(|run| (4.9..=5.2).contains(&run.front_bits)), "{report:?}");
+    assert!(
+        report.runs.len() == 3 && report.runs.iter().all(|run| (4.9..=5.2).contains(&run.front_bits)),
+        "{report:?}"
+    );
     let miss = blocks(&device, &store, &filter, 1 << 41, 5000);
     // 15,000 questions to a front pass with 0.0929: 1,393 expected, and 20 % more with a probability of 1e-9 (Chernoff).
     assert!(miss <= 0.3 + 0.034, "{miss} blocks a miss");
@@ -90,7 +103,8 @@ fn fronts_are_made_by_lookups_or_the_background_and_never_beyond_their_memory() 
             assert!(seen.iter().all(|&there| there));
         }
         let version = Arc::clone(held(&filter).shared.state().version());
-        let all: usize = version.runs.iter().flat_map(|run| &run.pieces).map(|piece| piece.front_bytes()).sum();
+        let all: usize =
+            version.runs.iter().flat_map(|run| &run.pieces).map(|piece| piece.front_bytes()).sum();
         assert!(all <= budget + 64 * version.runs.len());
     }
 }

@@ -11,6 +11,7 @@ mod law;
 mod maplet;
 mod merge_from;
 mod removals;
+mod space;
 mod stops;
 mod threads;
 

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::filter::cascade::report::RunReport;
-use crate::filter::cascade::table::RunClass;
 
 fn sides(filter: &Arc<Mutex<CascadeFilter>>) -> [u64; 2] {
     let runs = held(filter).report().runs;
@@ -148,24 +147,4 @@ fn removals_survive_commits_and_reopening() {
         let seen = held(&filter).contains_many(&keys(&store, 0..5000)).unwrap();
         assert_eq!(seen, (0..5000).map(|key| key >= 700).collect::<Vec<_>>());
     }
-}
-
-#[test]
-fn a_state_of_version_1_has_insertions_only() {
-    use super::super::format::State;
-    let (_, store) = simulated(0);
-    let filter = store.cascade("f", precise()).unwrap();
-    held(&filter).insert(&keys(&store, 0..500)).unwrap();
-    store.commit(b"").unwrap();
-    let mut bytes = store.record("f").unwrap().record.state;
-    let state = State::decode(&bytes).unwrap();
-    assert!(matches!(state.runs[0].class, RunClass { sign: crate::filter::run::Sign::Insertions, .. }));
-    bytes[4] = 1;
-    assert_eq!(State::decode(&bytes).unwrap(), state);
-    held(&filter).remove(&keys(&store, 0..100)).unwrap();
-    store.commit(b"").unwrap();
-    let mut bytes = store.record("f").unwrap().record.state;
-    assert_eq!(State::decode(&bytes).unwrap().runs.len(), 2);
-    bytes[4] = 1;
-    assert!(matches!(State::decode(&bytes), Err(crate::Error::Corrupt { .. })));
 }
