@@ -7,7 +7,8 @@
 //!   64 the tree, the class of a run being: bits u8, sign u8, 0 u16, 0 u32, pane u64      see `lsm/format`
 //! ```
 //!
-//! All numbers are little-endian; lazy is 0 or 1; a sign is 0 for insertions and 1 for removals. A change to any byte, of the tree too, bumps [`VERSION`]. Version 1 is read: it had no
+//! All numbers are little-endian; lazy is 0 or 1; a sign is 0 for insertions and 1 for removals. A change to any byte, of the tree too,
+//! bumps [`VERSION`]. Version 1 is read: it had no
 //! runs of removals, and no merges that are half done.
 //!
 //! ```text

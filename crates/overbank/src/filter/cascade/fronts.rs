@@ -10,8 +10,8 @@
 //!
 //! Invariants:
 //! 1. An answer never depends on a front.
-//! 2. Fences, standing fronts and those that are made take no more than half of what buffers and fences have together; of that, an eighth is
-//!    for those that merges fill.
+//! 2. Fences, standing fronts and those that are made take no more than half of what buffers and fences have together; of that, an
+//!    eighth is for those that merges fill.
 
 use super::shared::Shared;
 use super::table::{FilterRun, FilterVersion};

@@ -177,8 +177,8 @@ impl Memtable {
     }
 }
 
-/// Makes of sorted words the fingerprints that were inserted, and appends those that were removed to `removed`. A removal takes the insertion
-/// before it, if that is of the same fingerprint: insertions of one come before its removals.
+/// Makes of sorted words the fingerprints that were inserted, and appends those that were removed to `removed`. A removal takes the
+/// insertion before it, if that is of the same fingerprint: insertions of one come before its removals.
 fn take_removals(words: &mut Vec<u64>, shift: u32, removed: &mut Vec<u64>) {
     let mut kept = 0;
     for at in 0..words.len() {

@@ -23,7 +23,7 @@
 //! | n keys, m in RAM, fan-out T, L = log_T(n / m) levels, B = 2,400 keys a block | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
 //! | insert, remove a key | O(lg m + L), sequential | L / B | (L + 1) / B | 23 to 26 bits until it is flushed |
-//! | look k keys up | O(k (lg m + T L)) | at most k a run; at most all blocks once | 0 | reads in flight |
+//! | look k keys up | O(k (lg m + T L)) | at most k a run, fewer behind fronts; at most all blocks once | 0 | reads in flight, fronts |
 //! | commit | | 0 | what is in RAM | |
 //!
 //! Removing a key that was never inserted can remove another one with the same fingerprint, or hide a later insert:
@@ -99,8 +99,8 @@ impl CascadeFilter {
         self.shared.add(0, hashes.iter().map(|hash| (hash.high(), 0)), false)
     }
 
-    /// Takes an occurrence of each key away, by a tombstone that a merge annihilates. Only for keys that are in: others can take
-    /// away a key that has the same fingerprint, or a later insert.
+    /// Takes an occurrence of each key away, by a removal that a merge annihilates with what it takes. Only for keys that are in:
+    /// others can take away a key that has the same fingerprint, or a later insert.
     ///
     /// # Errors
     /// As [`CascadeFilter::insert`]; `InvalidOption` in a window.

@@ -54,7 +54,8 @@ impl Group {
 /// then, so runs of them are read for such fingerprints only, in a second wave: a count that is not above 0 says "not there", no more.
 ///
 /// # Cost
-/// At most a block read a run and prefix, each block once, none where the run's front says that the prefix is not there; neighbouring ones in reads of up to 64 KiB. A run whose range has none of the
+/// At most a block read a run and prefix, each block once, none where the run's front says that the prefix is not there;
+/// neighbouring ones in reads of up to 64 KiB. A run whose range has none of the
 /// prefixes costs two binary searches. RAM: 40 bytes a block, and the reads in flight.
 ///
 /// # Errors
