@@ -16,7 +16,7 @@ const FLOORS: &[&[&str]] = &[
     &["segment"],
     &["sketch"],
     &["frequency", "filter", "dictionary", "aggregate"],
-    &["profile"],
+    &["profile", "stored"],
     &["monitor"],
 ];
 
