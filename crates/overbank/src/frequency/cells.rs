@@ -18,7 +18,7 @@
 //! | 32 | 204 | 4 |
 //! | 64 | 102 | 8 |
 
-use super::place::Shape;
+use super::shape::Shape;
 use crate::sketch::count_min::Cell;
 use crate::sketch::count_min::small::Word;
 use std::marker::PhantomData;
@@ -236,7 +236,7 @@ mod tests {
 
     /// Every cell of a full page: none is another's, none is left out, and none lies in the trailer.
     fn every_cell<A: Cells>(cell_bits: u32, depth: u32) {
-        let columns = crate::frequency::place::columns_of_a_block(cell_bits, depth).unwrap();
+        let columns = crate::frequency::shape::columns_of_a_block(cell_bits, depth).unwrap();
         let shape = Shape::new(Layout::with_shape(1, columns, depth).unwrap(), cell_bits, 4, 1).unwrap();
         let (page, cells) = (A::of(shape), shape.layout.page_cells());
         let count = |cell: usize| 2 + (cell as u64 * 7 + cell as u64 / 13) % 6;

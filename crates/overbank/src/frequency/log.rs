@@ -20,7 +20,7 @@
 
 use super::format::{BLOCK_FENCES, FENCES_TAG, RECORDS_TAG, decode_records, require};
 use super::page::Weighted;
-use super::place::Shape;
+use super::shape::Shape;
 use super::writer::{self, Writer, Written};
 use crate::device::block::{self, BODY_BYTES, BlockOwner};
 use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile};
@@ -28,6 +28,7 @@ use crate::store::{FileRef, Files};
 use crate::{Error, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One flush of the buffer on flash.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(super) struct Log {
     pub(super) file: Arc<dyn DeviceFile>,
     pub(super) sequence: u64,
     pub(super) fences: Vec<u32>,
-    pub(super) is_synced: bool,
+    is_synced: AtomicBool,
     owner: BlockOwner,
     path: PathBuf,
 }
@@ -62,7 +63,15 @@ impl Log {
             }
         };
         let file_ref = FileRef { id, bytes: blocks * BLOCK_BYTES as u64, xxh3 };
-        Ok(Log { file_ref, file, sequence, fences, is_synced: false, owner, path: files.path(id) })
+        Ok(Log {
+            file_ref,
+            file,
+            sequence,
+            fences,
+            is_synced: AtomicBool::new(false),
+            owner,
+            path: files.path(id),
+        })
     }
 
     /// Opens a committed log of `blocks` blocks of records.
@@ -81,7 +90,15 @@ impl Log {
             return Err(Error::Corrupt { path, at: 0, what: "bytes of a log", expected, found });
         }
         let file = files.open(&file_ref)?;
-        let mut log = Log { file_ref, file, sequence, fences: Vec::new(), is_synced: true, owner, path };
+        let mut log = Log {
+            file_ref,
+            file,
+            sequence,
+            fences: Vec::new(),
+            is_synced: AtomicBool::new(true),
+            owner,
+            path,
+        };
         let mut buffer = AlignedBuf::zeroed(BLOCK_BYTES);
         for number in blocks..blocks + fence_blocks {
             log.file.read(number * BLOCK_BYTES as u64, &mut buffer)?;
@@ -98,6 +115,15 @@ impl Log {
             return Err(Error::Corrupt { path, at, what: "fences", expected, found: "others".into() });
         }
         Ok(log)
+    }
+
+    /// Makes it durable, unless it is.
+    pub(super) fn sync(&self) -> Result<()> {
+        if !self.is_synced.load(Ordering::Acquire) {
+            self.file.sync()?;
+            self.is_synced.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// How many blocks of records it has.

@@ -9,6 +9,7 @@
 //! 1. What it holds never exceeds its capacity in bytes, scratch included. Both halves are taken at the first update and
 //!    kept: memory that goes back to an allocator and comes again for another use is often held twice.
 //! 2. Between calls the sorted parts are in order; only what arrived since is not.
+//! 3. Whoever changes it has locked it for writing, whoever looks at it for reading; see `intake.rs`.
 
 use super::page::{Updates, Weighted};
 use crate::batch::Sorter;
@@ -106,12 +107,12 @@ impl Buffer {
         Updates { units, weighted }
     }
 
-    /// Sorts if the tails have grown long, so that what is left to scan is short.
-    pub(super) fn settle(&mut self) {
+    /// Whether what is not in order has grown too long to be gone through; for a look at all pages, round by round, `is_all`, nearly
+    /// any tail has.
+    pub(super) fn has_long_tail(&self, is_all: bool) -> bool {
         let tail = self.units - self.sorted_units + self.weighted - self.sorted_weighted;
-        if tail > TAIL_MIN.max((self.units + self.weighted) / TAIL_SHARE) {
-            self.sorted();
-        }
+        let share = if is_all { 0 } else { (self.units + self.weighted) / TAIL_SHARE };
+        tail > TAIL_MIN.max(share)
     }
 
     /// The part in order, and the tails that are not.

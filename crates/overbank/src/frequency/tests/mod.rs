@@ -9,8 +9,9 @@ mod damage;
 mod ends;
 mod heavy;
 mod io_cost;
-mod panes;
+mod parked;
 mod whole;
+mod window;
 mod writers;
 
 use super::model::Model;
@@ -19,7 +20,8 @@ use crate::device::sim::SimDevice;
 use crate::store::{Store, StoreOptions};
 use crate::{Error, KeyHash, Seed};
 use proptest::prelude::*;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Options of a sketch small enough that a test sees many groups, and a buffer of some thousand updates.
 fn small() -> FrequencyOptions {
@@ -28,10 +30,6 @@ fn small() -> FrequencyOptions {
 
 fn store_options() -> StoreOptions {
     StoreOptions::new().threads(0).seed(Seed(7)).manifest_bytes(40 << 10).reserve_bytes(16 << 10)
-}
-
-fn held(sketch: &Arc<Mutex<Frequency>>) -> MutexGuard<'_, Frequency> {
-    sketch.lock().unwrap()
 }
 
 fn keys(store: &Store, numbers: impl IntoIterator<Item = u64>) -> Vec<KeyHash> {
@@ -124,7 +122,7 @@ fn run(steps: &[Step], options: FrequencyOptions) {
             Step::Units { seed, count, keys: range } => {
                 let mut random = Random(seed);
                 let hashes = keys(&store, (0..count).map(|_| random.below(range)));
-                held(&sketch).update(&hashes, None).unwrap();
+                sketch.update(&hashes, None).unwrap();
                 hashes.iter().for_each(|&hash| model.add(hash, 1));
             }
             Step::Weighted { seed, count, keys: range } => {
@@ -132,7 +130,7 @@ fn run(steps: &[Step], options: FrequencyOptions) {
                 let hashes = keys(&store, (0..count).map(|_| random.below(range)));
                 let weights: Vec<u64> =
                     hashes.iter().map(|_| random.next() >> (63 - random.below(lg_weights))).collect();
-                held(&sketch).update(&hashes, Some(&weights)).unwrap();
+                sketch.update(&hashes, Some(&weights)).unwrap();
                 hashes.iter().zip(&weights).for_each(|(&hash, &weight)| model.add(hash, weight));
             }
             Step::Remove { seed, count, keys: range } => {
@@ -142,10 +140,10 @@ fn run(steps: &[Step], options: FrequencyOptions) {
                     .iter()
                     .map(|&hash| model.remove(hash, random.next() >> (63 - random.below(lg_weights))))
                     .collect();
-                held(&sketch).remove(&hashes, Some(&weights)).unwrap();
+                sketch.remove(&hashes, Some(&weights)).unwrap();
             }
-            Step::Flush => held(&sketch).flush().unwrap(),
-            Step::Apply => held(&sketch).apply().unwrap(),
+            Step::Flush => sketch.sketch.flush().unwrap(),
+            Step::Apply => sketch.apply().unwrap(),
             Step::Commit => {
                 store.commit(b"x").unwrap();
                 committed = model.clone();
@@ -166,20 +164,19 @@ fn run(steps: &[Step], options: FrequencyOptions) {
     let all: Vec<KeyHash> = model.counts.keys().copied().chain(keys(&store, 1_000_000..1_000_100)).collect();
     compare(&store, &sketch, &model, &all);
     let total: u64 = model.counts.values().sum();
-    assert_eq!(held(&sketch).total_weight(), total);
+    assert_eq!(sketch.total_weight(), total);
     store.commit(b"end").unwrap();
     assert!(store.verify().unwrap().is_whole());
     compare(&store, &sketch, &model, &all);
     drop(sketch);
     drop(store);
     let store = Store::open_read_only_on(device, store_options()).unwrap();
-    let sketch = Frequency::open(&store, "f").unwrap();
+    let sketch = store.frequency("f", FrequencyOptions::new()).unwrap();
     compare(&store, &sketch, &model, &all);
-    assert!(matches!(held(&sketch).update(&all, None), Err(Error::ReadOnly { .. })));
+    assert!(matches!(sketch.update(&all, None), Err(Error::ReadOnly { .. })));
 }
 
-fn compare(store: &Store, sketch: &Arc<Mutex<Frequency>>, model: &Model, hashes: &[KeyHash]) {
-    let mut sketch = held(sketch);
+fn compare(store: &Store, sketch: &Frequency, model: &Model, hashes: &[KeyHash]) {
     let estimates = sketch.estimate(hashes).unwrap();
     let least = model.least_estimates(&sketch, &store.hasher(), hashes);
     let most = model.estimates(&sketch, &store.hasher(), hashes);
@@ -236,7 +233,7 @@ fn options_out_of_range_are_refused() {
         small().memory_bytes(1000),
         small().pending(5000),
     ] {
-        let refused = Frequency::create(&store, "f", options.clone());
+        let refused = store.frequency("f", options.clone());
         assert!(matches!(refused, Err(Error::InvalidOption { .. })), "{options:?}");
     }
 }
@@ -247,22 +244,22 @@ fn weights_above_the_signed_range_saturate_and_say_so() {
     let hashes = keys(&store, [1, 2]);
     for bits in [4, 8, 64] {
         let sketch = store.frequency(&bits.to_string(), small().cell_bits(bits)).unwrap();
-        held(&sketch).update(&hashes, Some(&[u64::MAX - 1, u64::MAX])).unwrap();
+        sketch.update(&hashes, Some(&[u64::MAX - 1, u64::MAX])).unwrap();
         for _ in 0..2 {
-            assert_eq!(held(&sketch).estimate(&hashes).unwrap(), [u64::MAX - 1, u64::MAX]);
-            let bounds = held(&sketch).bounds(&hashes, 0.5).unwrap();
+            assert_eq!(sketch.estimate(&hashes).unwrap(), [u64::MAX - 1, u64::MAX]);
+            let bounds = sketch.bounds(&hashes, 0.5).unwrap();
             assert_eq!((bounds[0].upper, bounds[1].lower), (u64::MAX - 1, 0));
-            held(&sketch).apply().unwrap();
+            sketch.apply().unwrap();
         }
-        assert!(held(&sketch).saturated());
-        held(&sketch).remove(&hashes[1..], None).unwrap();
-        held(&sketch).decay().unwrap();
+        assert!(sketch.saturated());
+        sketch.remove(&hashes[1..], None).unwrap();
+        sketch.decay().unwrap();
         // The second cell is still full, but the halved total weight is a bound again.
-        assert_eq!(held(&sketch).estimate(&hashes).unwrap(), [u64::MAX / 2, u64::MAX - 1]);
+        assert_eq!(sketch.estimate(&hashes).unwrap(), [u64::MAX / 2, u64::MAX - 1]);
     }
     let narrow = store.frequency("n", small()).unwrap();
-    held(&narrow).update(&hashes, Some(&[u32::MAX.into(), 5])).unwrap();
-    let bounds = held(&narrow).bounds(&hashes, 0.5).unwrap();
+    narrow.update(&hashes, Some(&[u32::MAX.into(), 5])).unwrap();
+    let bounds = narrow.bounds(&hashes, 0.5).unwrap();
     assert_eq!((bounds[0].upper, bounds[1].upper), (u64::from(u32::MAX) + 5, 5));
 }
 
@@ -271,11 +268,11 @@ fn a_full_buffer_flushes_by_itself_and_long_batches_are_cut() {
     let store = Store::in_memory(store_options()).unwrap();
     let sketch = store.frequency("f", small()).unwrap();
     let mut model = Model::default();
-    let updates = held(&sketch).buffer_updates() as u64;
+    let updates = sketch.buffer_updates() as u64;
     let mut random = Random(5);
     let hashes = keys(&store, (0..5 * updates + 17).map(|_| random.below(1_000_000)));
-    held(&sketch).update(&hashes, None).unwrap();
-    assert!(held(&sketch).pending_chunks() <= 2 && held(&sketch).intake.sequence() >= 4);
+    sketch.update(&hashes, None).unwrap();
+    assert!(sketch.pending_chunks() <= 2 && sketch.sketch.sequence.load(Ordering::Relaxed) >= 4);
     hashes.iter().for_each(|&hash| model.add(hash, 1));
     compare(&store, &sketch, &model, &hashes[..3000]);
 }

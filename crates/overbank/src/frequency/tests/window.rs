@@ -1,13 +1,13 @@
 //! Windows against a model of one map a pane.
 
 use super::*;
-use crate::frequency::FrequencyPanes;
+use crate::frequency::FrequencyWindow;
 
 const PANES: usize = 3;
 
-fn window(store: &Store, cell_bits: u32) -> FrequencyPanes {
+fn window(store: &Store, cell_bits: u32) -> FrequencyWindow {
     let options = small().cell_bits(cell_bits).memory_bytes(2_700_000);
-    FrequencyPanes::open_or_create(store, "w", PANES, options).unwrap()
+    store.frequency_window("w", PANES, options).unwrap()
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn slide(cell_bits: u32) {
 fn another_number_of_panes_is_incompatible() {
     let device = Arc::new(SimDevice::new(1));
     let store = Store::create_on(device.clone(), store_options()).unwrap();
-    let mut panes = window(&store, 32);
+    let panes = window(&store, 32);
     for _ in 0..4 {
         panes.update(&keys(&store, 0..5), None).unwrap();
         panes.advance().unwrap();
@@ -71,7 +71,7 @@ fn another_number_of_panes_is_incompatible() {
     store.commit(b"4").unwrap();
     drop((panes, store));
     let open = |store: &Store, panes| {
-        FrequencyPanes::open_or_create(store, "w", panes, small().cell_bits(32).memory_bytes(2_700_000))
+        store.frequency_window("w", panes, small().cell_bits(32).memory_bytes(2_700_000))
     };
     for panes in [1, 2, 4, 1024] {
         let readers = Store::open_read_only_on(device.clone(), store_options()).unwrap();
@@ -86,7 +86,7 @@ fn another_number_of_panes_is_incompatible() {
         }
     }
     let store = Store::open_on(device, store_options()).unwrap();
-    let mut panes = open(&store, PANES).unwrap();
+    let panes = open(&store, PANES).unwrap();
     assert_eq!(panes.estimate(&keys(&store, 0..5)).unwrap(), [2; 5]);
 }
 
@@ -96,9 +96,9 @@ fn a_window_that_could_not_be_made_leaves_none_of_its_panes() {
     // Somebody else's summary has the name of the third pane.
     let taken = store.frequency("w/2", small()).unwrap();
     let options = small().cell_bits(32).memory_bytes(2_700_000);
-    let error = FrequencyPanes::open_or_create(&store, "w", PANES, options).unwrap_err();
+    let error = store.frequency_window("w", PANES, options).unwrap_err();
     assert!(matches!(error, Error::AlreadyExists { .. }), "{error}");
-    held(&taken).update(&keys(&store, 0..5), None).unwrap();
+    taken.update(&keys(&store, 0..5), None).unwrap();
     store.commit(b"1").unwrap();
     let names: Vec<String> = store.summaries().into_iter().map(|summary| summary.name).collect();
     assert_eq!(names, ["w/2"]);
@@ -108,17 +108,20 @@ fn a_window_that_could_not_be_made_leaves_none_of_its_panes() {
 fn a_window_of_many_panes_takes_the_memory_of_one() {
     let store = Store::in_memory(store_options().memory_bytes(4 << 20)).unwrap();
     let options = small().memory_bytes(3 << 20);
-    let mut day = FrequencyPanes::open_or_create(&store, "day", 24, options.clone()).unwrap();
+    let day = store.frequency_window("day", 24, options.clone()).unwrap();
     let hashes = keys(&store, 0..3000);
     for hour in 1..30 {
         day.update(&hashes, None).unwrap();
         let estimates = day.estimate(&hashes[..50]).unwrap();
         assert!(estimates.iter().all(|&count| count >= hour.min(24)));
         day.advance().unwrap();
-        let occupied =
-            day.panes.iter().filter(|pane| !held(pane).intake.slot(0).buffer.is_released()).count();
+        let occupied = day
+            .panes
+            .iter()
+            .filter(|pane| !crate::lock::read(&pane.sketch.slots[0].waiting).buffer.is_released())
+            .count();
         assert_eq!(occupied, 0);
     }
-    let another = FrequencyPanes::open_or_create(&store, "another", 2, options);
+    let another = store.frequency_window("another", 2, options);
     assert!(matches!(another, Err(Error::BudgetExceeded { .. })));
 }
