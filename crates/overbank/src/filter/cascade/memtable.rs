@@ -14,7 +14,8 @@
 use super::options::CascadeOptions;
 use crate::Result;
 use crate::batch::{Sorter, merge_two};
-use crate::filter::run::{PackedRun, RunKind};
+use crate::filter::run::{PackedRun, RunKind, Sign};
+use std::sync::Arc;
 
 /// Words that are looked at one by one rather than sorted.
 const TAIL_WORDS: usize = 32;
@@ -158,13 +159,15 @@ impl Memtable {
         let shift = 64 - kind.fingerprint_bits;
         let packed = if self.removals == 0 {
             self.words.iter_mut().for_each(|word| *word >>= shift);
-            PackedRun::new(kind, &self.words, &[])
+            PackedRun::new(kind, &self.words)
         } else {
             self.scratch.clear();
             self.scratch.extend(self.words.iter().filter(|&word| word & 1 == 0).map(|word| word >> shift));
             self.words.retain(|word| word & 1 == 1);
             self.words.iter_mut().for_each(|word| *word >>= shift);
-            PackedRun::new(kind, &self.scratch, &self.words)
+            let removals = RunKind { sign: Sign::Removals, ..kind };
+            let sides = [PackedRun::new(kind, &self.scratch)?, PackedRun::new(removals, &self.words)?];
+            PackedRun::merge(kind, &sides.map(Arc::new))
         };
         self.clear();
         packed

@@ -10,7 +10,7 @@ use super::options::CascadeOptions;
 use super::shared::{FLUSH, Shared, Shares};
 use super::{CascadeFilter, Maplet};
 use crate::error::invalid;
-use crate::filter::run::{FingerprintSegment, RunKind};
+use crate::filter::run::{FingerprintSegment, RunKind, Sign};
 use crate::store::{
     CommitId, Entry, FileId, FileRef, Files, Participant, Prepared, Record, Store, Structure,
 };
@@ -306,6 +306,7 @@ fn kind_of(store: &Store) -> RunKind {
         fingerprint_bits: 1,
         seed_fingerprint: store.seed().fingerprint(),
         hash_kind: store.hash_kind(),
+        sign: Sign::Insertions,
     }
 }
 
