@@ -93,17 +93,6 @@ pub enum Error {
         name: String,
     },
 
-    /// Another kind of structure is stored under the name, or in the bytes.
-    #[error("{name} is a {found}, not a {expected}; open it as what it is, or take another name")]
-    WrongKind {
-        /// The summary's name, or what the bytes were given as.
-        name: String,
-        /// What was asked for.
-        expected: &'static str,
-        /// What is there.
-        found: String,
-    },
-
     /// An option is out of its range.
     #[error("{name} cannot be {value}: {why}")]
     InvalidOption {
@@ -125,6 +114,17 @@ pub enum Error {
         /// Here.
         expected: String,
         /// There.
+        found: String,
+    },
+
+    /// A summary of another kind than was asked for.
+    #[error("{name:?} is a {found}, not a {expected}; open it as what it is, or choose another name")]
+    WrongKind {
+        /// Its name.
+        name: String,
+        /// The kind that was asked for.
+        expected: String,
+        /// The kind that it is.
         found: String,
     },
 

@@ -77,9 +77,9 @@ pub use window::FrequencyWindow;
 
 use crate::sketch::CountBounds;
 use crate::sketch::count_min::Layout;
+use crate::store::Handle;
 use crate::{KeyHash, Result};
 use sketch::Sketch;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A count-min sketch that lives in a store; see the module's own page. [`Store::frequency`](crate::store::Store::frequency) creates or opens
@@ -105,7 +105,7 @@ use std::sync::atomic::Ordering;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Frequency {
-    sketch: Arc<Sketch>,
+    sketch: Handle<Sketch>,
 }
 
 impl Frequency {

@@ -20,14 +20,15 @@ use super::writer::WRITER_BYTES;
 use crate::device::BLOCK_BYTES;
 use crate::error::invalid;
 use crate::lock::lock;
-use crate::store::{CommitId, Entry, FileRef, Files, Participant, Prepared, Record, Store, Structure};
+use crate::store::{
+    Entry, FileId, FileRef, Openable, Participant, Prepared, Record, Store, Structure, registry,
+};
 use crate::{Error, Result};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 
-/// Frequency sketches own this number among the structures of a store.
-const STRUCTURE: Structure = Structure { id: 17, version: VERSION };
+const _: () = assert!(VERSION == registry::FREQUENCY.version, "the registry says what is written");
 
 /// More logs than this do not fit the inline state with room to spare.
 const PENDING_MAX: usize = 1024;
@@ -54,17 +55,12 @@ impl Frequency {
         options: FrequencyOptions,
         memory: Shared,
     ) -> Result<Self> {
-        let sketch = match store.record(name) {
-            Some(entry) => Sketch::open(store, name, &entry, &options, memory)?,
-            None => Sketch::create(store, name, &options, memory)?,
-        };
-        let sketch = Arc::new(sketch);
-        let attached = Attached(Arc::clone(&sketch));
-        match store.attach(name, Arc::new(Mutex::new(attached))) {
-            // Any number of readers may ask; one of them is enough to vouch for the blocks.
-            Err(Error::AlreadyExists { .. }) if store.is_read_only() => {}
-            attached => attached?,
-        }
+        let sketch = store.open_with(name, |stored| match stored {
+            Some(entry) => Sketch::open(store, name, entry, &options, memory),
+            None => Sketch::create(store, name, &options, memory),
+        })?;
+        // One that was open already may be of another shape.
+        options.require(sketch.shape())?;
         Ok(Frequency { sketch })
     }
 
@@ -130,6 +126,7 @@ impl Sketch {
             file.hold_all(&table.places);
         }
         let committed = Commitment::new(&table, stored[0]);
+        table.committed_edit = committed.edit;
         let upkeep = Upkeep { committed: Some(committed), prepared: None };
         let stored_bytes = usize::try_from(state.memory_bytes).unwrap_or(usize::MAX);
         let settings =
@@ -173,10 +170,11 @@ impl Sketch {
             Some(shared) => shared,
             None => Arc::new(Memory::new(store.budget().reserve(&what, memory_bytes, least_bytes)?)),
         };
-        let granted_bytes = memory.reservation.bytes();
+        let granted_bytes = memory.bytes();
         let buffer_bytes =
             reader_bytes.map_or_else(|| buffer_bytes(shape, granted_bytes, most_logs, writers), |_| 0);
         let parts = Parts {
+            name: name.to_owned(),
             hash_id: store.hasher().into(),
             files: store.files().clone(),
             read_only: store.is_read_only().then(|| store.device().path()),
@@ -189,14 +187,31 @@ impl Sketch {
         };
         Ok(Sketch::new(parts, table, sequence, saturated, upkeep))
     }
+}
 
-    /// Writes and syncs what a record of the sketch as it is now names; `None` if the last one does. What was added before counts.
+impl Commitment {
+    /// The state of `table`, whose places are in the file `blob`. Its extents are pinned.
+    fn new(table: &Table, blob: FileRef) -> Self {
+        let extents = || table.places.iter().map(|place| place.extent).collect();
+        let pin = table.file.as_ref().map(|file| Pin::new(file, extents()));
+        Commitment { edit: table.edit, places_edit: table.places_edit, table: blob, pin }
+    }
+}
+
+impl Openable for Sketch {
+    const KIND: registry::Kind = registry::FREQUENCY;
+}
+
+impl Participant for Sketch {
+    fn structure(&self) -> Structure {
+        registry::FREQUENCY.structure()
+    }
+
     fn prepare(&self) -> Result<Prepared> {
         let mut upkeep = lock(&self.upkeep);
         // The commit that it was for has failed.
         upkeep.prepared = None;
-        let is_committed = |edit| upkeep.committed.as_ref().is_some_and(|committed| committed.edit == edit);
-        if is_committed(lock(&self.table).edit) && !self.has_waiting() {
+        if !self.is_changed() {
             return Ok(Prepared::Unchanged);
         }
         self.flush_or_apply()?;
@@ -214,7 +229,7 @@ impl Sketch {
                 logs: table.logs.iter().map(|log| (log.sequence, log.blocks())).collect(),
             };
             // Its table file is named below.
-            let none = FileRef { id: crate::store::FileId(0), bytes: 0, xxh3: 0 };
+            let none = FileRef { id: FileId(0), bytes: 0, xxh3: 0 };
             let commitment = Commitment::new(&table, none);
             let is_known = upkeep.committed.as_ref().filter(|c| c.places_edit == table.places_edit);
             let places = match is_known {
@@ -242,49 +257,30 @@ impl Sketch {
         Ok(Prepared::Changed(Record { state: state.encode(), files: named }))
     }
 
-    /// The record that was prepared last is durable.
     fn committed(&self) {
         let mut upkeep = lock(&self.upkeep);
         if let Some(prepared) = upkeep.prepared.take() {
+            lock(&self.table).committed_edit = prepared.edit;
             upkeep.committed = Some(prepared);
         }
     }
 
-    /// Blocks of the last commit.
-    fn live_blocks(&self) -> Vec<Range<u64>> {
-        let upkeep = lock(&self.upkeep);
-        let pin = upkeep.committed.as_ref().and_then(|committed| committed.pin.as_ref());
-        pin.map_or(Vec::new(), |pin| live_blocks(pin.file.shape(), &pin.extents))
-    }
-}
-
-impl Commitment {
-    /// The state of `table`, whose places are in the file `blob`. Its extents are pinned.
-    fn new(table: &Table, blob: FileRef) -> Self {
-        let extents = || table.places.iter().map(|place| place.extent).collect();
-        let pin = table.file.as_ref().map(|file| Pin::new(file, extents()));
-        Commitment { edit: table.edit, places_edit: table.places_edit, table: blob, pin }
-    }
-}
-
-/// A sketch in its store's commits.
-struct Attached(Arc<Sketch>);
-
-impl Participant for Attached {
-    fn structure(&self) -> Structure {
-        STRUCTURE
+    fn is_changed(&self) -> bool {
+        let table = lock(&self.table);
+        let is_committed = table.edit == table.committed_edit;
+        drop(table);
+        !is_committed || self.has_waiting()
     }
 
-    fn prepare(&mut self, _: &Files, _: CommitId) -> Result<Prepared> {
-        self.0.prepare()
-    }
-
-    fn committed(&mut self, _: CommitId) {
-        self.0.committed();
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.memory.give_back();
     }
 
     fn live_blocks(&self, _: &FileRef) -> Option<Vec<Range<u64>>> {
-        Some(self.0.live_blocks())
+        let upkeep = lock(&self.upkeep);
+        let pin = upkeep.committed.as_ref().and_then(|committed| committed.pin.as_ref());
+        Some(pin.map_or(Vec::new(), |pin| live_blocks(pin.file.shape(), &pin.extents)))
     }
 }
 
@@ -318,7 +314,7 @@ fn least_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    entry.require(STRUCTURE, format!("frequency sketch {name:?}"))?;
+    entry.require(name, registry::FREQUENCY)?;
     State::decode(&entry.record.state)
 }
 

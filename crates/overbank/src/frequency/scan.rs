@@ -167,7 +167,7 @@ impl Sketch {
         };
         self.retire_logs(&logs);
         if let Some(file) = file {
-            self.retire(file.id());
+            self.files.retire(file.id());
         }
     }
 }

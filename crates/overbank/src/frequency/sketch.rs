@@ -15,7 +15,7 @@ use super::rounds;
 use super::shape::Shape;
 use super::table::{Cut, Table};
 use super::upkeep::Upkeep;
-use crate::error::invalid;
+use crate::error::{invalid, missing};
 use crate::lock::{lock, read};
 use crate::sketch::{CountBounds, HashId};
 use crate::store::{Files, Reservation};
@@ -30,6 +30,7 @@ static SKETCHES: AtomicU64 = AtomicU64::new(0);
 /// The state behind every handle of one sketch.
 #[derive(Debug)]
 pub(crate) struct Sketch {
+    name: String,
     /// Its place in the order of locks.
     pub(super) number: u64,
     pub(super) hash_id: HashId,
@@ -49,6 +50,8 @@ pub(crate) struct Sketch {
     pub(super) sequence: AtomicU64,
     /// Logs, those counted that are being written by themselves.
     pub(super) log_count: AtomicUsize,
+    /// Whether the store has closed it, and its memory is given back.
+    pub(super) is_closed: AtomicBool,
     /// Whether a pass or an estimate has seen a cell that stands at its maximum.
     pub(super) saturated: AtomicBool,
     pub(super) slots: Vec<WriterSlot>,
@@ -63,19 +66,29 @@ pub(crate) struct Sketch {
 /// The RAM of a sketch, or of a window's panes, which use it in turn.
 #[derive(Debug)]
 pub(super) struct Memory {
-    pub(super) reservation: Reservation,
+    reservation: Mutex<Option<Reservation>>,
     /// Whoever has it may hold two long rounds of pages; others that ask at the same time hold short ones.
     pub(super) long_rounds: Mutex<()>,
 }
 
 impl Memory {
     pub(super) fn new(reservation: Reservation) -> Self {
-        Memory { reservation, long_rounds: Mutex::new(()) }
+        Memory { reservation: Mutex::new(Some(reservation)), long_rounds: Mutex::new(()) }
+    }
+
+    /// How much it is; 0 once it was given back.
+    pub(super) fn bytes(&self) -> usize {
+        lock(&self.reservation).as_ref().map_or(0, Reservation::bytes)
+    }
+
+    pub(super) fn give_back(&self) {
+        *lock(&self.reservation) = None;
     }
 }
 
 /// What a sketch is made of, beside its table.
 pub(super) struct Parts {
+    pub(super) name: String,
     pub(super) hash_id: HashId,
     pub(super) files: Files,
     pub(super) read_only: Option<PathBuf>,
@@ -89,10 +102,22 @@ pub(super) struct Parts {
 
 impl Sketch {
     pub(super) fn new(parts: Parts, table: Table, sequence: u64, saturated: bool, upkeep: Upkeep) -> Self {
-        let Parts { hash_id, files, read_only, threads, pending, memory_bytes, pass_bytes, buffers, memory } =
-            parts;
+        let Parts {
+            name,
+            hash_id,
+            files,
+            read_only,
+            threads,
+            pending,
+            memory_bytes,
+            pass_bytes,
+            buffers,
+            memory,
+        } = parts;
         let slot = |buffer| WriterSlot::new(table.shape, buffer);
         Sketch {
+            name,
+            is_closed: AtomicBool::new(false),
             number: SKETCHES.fetch_add(1, Ordering::Relaxed),
             hash_id,
             files,
@@ -117,8 +142,17 @@ impl Sketch {
         lock(&self.table).shape
     }
 
-    pub(super) fn writable(&self) -> Result<()> {
+    /// Refuses all that is asked in a fork, and after the store has closed the sketch.
+    pub(super) fn usable(&self) -> Result<()> {
         self.files.check_process()?;
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(missing("open summary", &self.name));
+        }
+        Ok(())
+    }
+
+    pub(super) fn writable(&self) -> Result<()> {
+        self.usable()?;
         match &self.read_only {
             Some(path) => Err(Error::ReadOnly { path: path.clone() }),
             None => Ok(()),
@@ -162,7 +196,7 @@ impl Sketch {
 
     /// Calls `each` for every key with what its page says, until it has done so for all in one generation of the sketch.
     fn answer(&self, hashes: &[KeyHash], each: &mut dyn FnMut(usize, Reading<'_>)) -> Result<()> {
-        self.files.check_process()?;
+        self.usable()?;
         loop {
             if rounds::answer(&self.view(), hashes, each)? {
                 return Ok(());

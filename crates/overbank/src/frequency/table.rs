@@ -49,6 +49,8 @@ pub(super) struct Table {
     /// The number of the last change that a commit has to hold, and of the last one of places.
     pub(super) edit: u64,
     pub(super) places_edit: u64,
+    /// The edit that the last durable record has; 0 before there is one.
+    pub(super) committed_edit: u64,
 }
 
 impl Table {
@@ -65,6 +67,7 @@ impl Table {
             generation: 0,
             edit: 1,
             places_edit: 1,
+            committed_edit: 0,
         }
     }
 

@@ -152,14 +152,8 @@ impl Sketch {
     pub(super) fn retire_logs(&self, logs: &[Arc<Log>]) {
         self.log_count.fetch_sub(logs.len(), Ordering::Relaxed);
         for log in logs {
-            self.retire(log.file_ref.id);
+            self.files.retire(log.file_ref.id);
         }
-    }
-
-    /// Gives a file up.
-    pub(super) fn retire(&self, id: crate::store::FileId) {
-        // A committed file cannot be discarded: it goes when the next commit does not name it.
-        let _ = self.files.discard(id);
     }
 
     /// Empties the buffers, as a full one does.

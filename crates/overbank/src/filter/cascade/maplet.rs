@@ -16,7 +16,6 @@ use super::{CascadeFilter, CascadeReader, CascadeWriter};
 use crate::error::invalid;
 use crate::filter::run::values_many;
 use crate::lock::lock;
-use crate::store::{CommitId, Files, Participant, Prepared, Structure};
 use crate::{KeyHash, Result};
 use std::collections::BTreeMap;
 
@@ -222,20 +221,6 @@ impl MapletReader {
     /// As there.
     pub fn values_many(&self, hashes: &[KeyHash]) -> Result<Vec<Values>> {
         self.reader.shared.values_of(hashes)
-    }
-}
-
-impl Participant for Maplet {
-    fn structure(&self) -> Structure {
-        self.filter.structure()
-    }
-
-    fn prepare(&mut self, files: &Files, commit: CommitId) -> Result<Prepared> {
-        self.filter.prepare(files, commit)
-    }
-
-    fn committed(&mut self, commit: CommitId) {
-        self.filter.committed(commit);
     }
 }
 

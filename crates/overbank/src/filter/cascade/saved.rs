@@ -4,23 +4,22 @@
 //! until a commit that does not name it.
 
 use super::board::{Board, Era};
-use super::format::{RunState, State, VERSION};
+use super::format::{RunState, State};
 use super::levels::Run;
 use super::options::CascadeOptions;
 use super::shared::{FLUSH, Shared, Shares};
 use super::{CascadeFilter, Maplet};
 use crate::error::invalid;
 use crate::filter::run::{FingerprintSegment, RunKind, Sign};
+use crate::lock::lock;
 use crate::store::{
-    CommitId, Entry, FileId, FileRef, Files, Participant, Prepared, Record, Store, Structure,
+    Entry, FileId, FileRef, Participant, Prepared, Record, Store, Structure, lock_whole, registry,
 };
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Cascade filters own this number among the structures of a store.
-const STRUCTURE: Structure = Structure { id: 19, version: VERSION };
 /// The most lanes of a merge.
 const LANES_MAX: usize = 8;
 /// RAM of a lane's writer, and of each run that it reads.
@@ -190,9 +189,12 @@ impl Maplet {
 }
 
 /// Has a filter or maplet take part in commits.
-fn attach<P: Participant + 'static>(store: &Store, name: &str, participant: P) -> Result<Arc<Mutex<P>>> {
+fn attach<P>(store: &Store, name: &str, participant: P) -> Result<Arc<Mutex<P>>>
+where
+    Mutex<P>: Participant + 'static,
+{
     let participant = Arc::new(Mutex::new(participant));
-    match store.attach(name, Arc::clone(&participant) as Arc<Mutex<dyn Participant>>) {
+    match store.attach(name, Arc::clone(&participant) as Arc<dyn Participant>) {
         // Any number of readers may ask; one of them is enough to vouch for the blocks.
         Err(Error::AlreadyExists { .. }) if store.is_read_only() => Ok(participant),
         attached => attached.map(|()| participant),
@@ -245,12 +247,44 @@ pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Shares {
     Shares { packed_bytes, flush_keys, lanes, merges }
 }
 
-impl Participant for CascadeFilter {
+impl Participant for Mutex<CascadeFilter> {
     fn structure(&self) -> Structure {
-        STRUCTURE
+        registry::FILTER.structure()
     }
 
-    fn prepare(&mut self, _: &Files, _: CommitId) -> Result<Prepared> {
+    fn prepare(&self) -> Result<Prepared> {
+        lock_whole(self)?.prepare()
+    }
+
+    fn committed(&self) {
+        lock(self).committed();
+    }
+
+    fn is_changed(&self) -> bool {
+        lock(self).is_changed()
+    }
+}
+
+impl Participant for Mutex<Maplet> {
+    fn structure(&self) -> Structure {
+        registry::FILTER.structure()
+    }
+
+    fn prepare(&self) -> Result<Prepared> {
+        lock_whole(self)?.filter.prepare()
+    }
+
+    fn committed(&self) {
+        lock(self).filter.committed();
+    }
+
+    fn is_changed(&self) -> bool {
+        lock(self).filter.is_changed()
+    }
+}
+
+impl CascadeFilter {
+    fn prepare(&mut self) -> Result<Prepared> {
         // What a commit that failed would have named, and was replaced since, is not needed.
         self.shared.discard(self.shared.forget_prepared())?;
         if !self.shared.board().is_changed {
@@ -280,12 +314,17 @@ impl Participant for CascadeFilter {
         Ok(Prepared::Changed(Record { state: state.encode(), files }))
     }
 
-    fn committed(&mut self, _: CommitId) {
+    fn committed(&self) {
         let mut board = self.shared.board();
         board.committed = board.prepared.clone();
         board.is_prepared = false;
         // They are the store's to remove now, with the next commit.
         board.replaced.clear();
+    }
+
+    fn is_changed(&self) -> bool {
+        let board = self.shared.board();
+        board.is_changed || board.is_prepared
     }
 }
 
@@ -315,6 +354,6 @@ fn found(store: &Store, name: &str) -> Result<Entry> {
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    entry.require(STRUCTURE, format!("cascade filter {name:?}"))?;
+    entry.require(name, registry::FILTER)?;
     State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
 }

@@ -161,7 +161,7 @@ impl DeviceFile for LotFile {
 /// A sketch of 40 groups with something in pages, logs and buffers, and what it counts.
 struct Busy {
     lot: Lot,
-    store: Arc<Store>,
+    store: Store,
     sketch: Frequency,
     model: Model,
     probes: Vec<KeyHash>,
@@ -171,7 +171,7 @@ impl Busy {
     fn new(writers: usize, pending: usize) -> Self {
         let lot = Lot::new();
         let options = StoreOptions::new().threads(0).seed(Seed(7)).manifest_bytes(1 << 20);
-        let store = Arc::new(Store::create_on(Arc::new(lot.clone()), options).unwrap());
+        let store = Store::create_on(Arc::new(lot.clone()), options).unwrap();
         let shape = FrequencyOptions::new().shape(204 * 160, 5).group_pages(4).writers(writers);
         let shape = shape.memory_bytes(2_700_000 * writers + (1 << 20)).pending(pending);
         let sketch = store.frequency("f", shape).unwrap();
@@ -211,7 +211,7 @@ impl Busy {
         beside: impl FnOnce(&mut Self),
     ) -> T {
         let is_parked = self.lot.park(operation);
-        let (store, sketch) = (Arc::clone(&self.store), self.sketch.clone());
+        let (store, sketch) = (self.store.clone(), self.sketch.clone());
         std::thread::scope(|scope| {
             let worker = scope.spawn(move || {
                 begin_with_slot(0);
