@@ -94,6 +94,9 @@ fn what_needs_plain_cells_is_refused() {
     store.commit(b"x").unwrap();
     // The mode is a part of the shape that is stored.
     drop((sketch, other));
-    let refused = store.frequency("c", small());
+    let refused = store.frequency("c", small().conservative(false));
     assert!(matches!(refused, Err(Error::Incompatible { .. })));
+    // What is not set comes from the store.
+    let stored = store.frequency("c", FrequencyOptions::new()).unwrap();
+    assert!(matches!(stored.remove(&hashes, None), Err(Error::InvalidOption { .. })));
 }
