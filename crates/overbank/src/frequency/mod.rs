@@ -163,7 +163,7 @@ impl Frequency {
     /// whose cell `s` columns share may be off by `s` times as much. In a page with a saturated cell, `lower` is 0.
     ///
     /// # Errors
-    /// As [`Frequency::estimate`].
+    /// `InvalidOption` for a `confidence` that is no probability; as [`Frequency::estimate`].
     pub fn bounds(&self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
         self.sketch.bounds(hashes, confidence)
     }

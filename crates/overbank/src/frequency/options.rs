@@ -9,6 +9,12 @@ use crate::{Error, Result};
 /// its full rate.
 const GROUP_PAGES: u32 = 512;
 
+/// More logs than this do not fit the inline state with room to spare.
+const PENDING_MAX: usize = 1024;
+
+/// More threads than this add nothing side by side on any machine that we know of.
+const WRITERS_MAX: usize = 1024;
+
 /// Size and behaviour of a [`Frequency`](super::Frequency) sketch.
 ///
 /// ```
@@ -206,8 +212,9 @@ impl FrequencyOptions {
         }
     }
 
-    /// The shape of a new sketch.
+    /// The shape of a new sketch, if all options are in range.
     pub(super) fn to_shape(&self) -> Result<Shape> {
+        self.require_in_range()?;
         let layout = self.layout()?;
         let (cell_bits, record_bytes) = (self.cell_bits.unwrap_or(32), self.record_bytes.unwrap_or(4));
         let shape = Shape::new(layout, cell_bits, record_bytes, self.group_pages_in(&layout, GROUP_PAGES))?;
@@ -219,6 +226,7 @@ impl FrequencyOptions {
     /// # Errors
     /// `Incompatible`, and `InvalidOption` for what no sketch can be.
     pub(super) fn require(&self, stored: Shape) -> Result<()> {
+        self.require_in_range()?;
         let cell_bits = self.cell_bits.unwrap_or(stored.cell_bits);
         let layout = match self.sizing {
             Some(_) => Self { cell_bits: Some(cell_bits), ..self.clone() }.layout()?,
@@ -233,6 +241,16 @@ impl FrequencyOptions {
         }
         let (expected, found) = (format!("{expected:?}"), format!("{stored:?}"));
         Err(Error::Incompatible { what: "the shape", expected, found })
+    }
+
+    fn require_in_range(&self) -> Result<()> {
+        if self.chunks() > PENDING_MAX {
+            return invalid("pending", self.chunks(), format!("choose at most {PENDING_MAX} chunks"));
+        }
+        if self.writers > WRITERS_MAX {
+            return invalid("writers", self.writers, format!("choose at most {WRITERS_MAX}"));
+        }
+        Ok(())
     }
 
     /// The pages of a group: as set, or `otherwise`. A group longer than the sketch would be written for nothing.

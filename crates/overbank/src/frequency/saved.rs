@@ -18,7 +18,7 @@ use super::table::Table;
 use super::upkeep::{Commitment, Upkeep};
 use super::writer::WRITER_BYTES;
 use crate::device::BLOCK_BYTES;
-use crate::error::invalid;
+use crate::error::{invalid, missing};
 use crate::lock::lock;
 use crate::store::{
     Entry, FileId, FileRef, Openable, Participant, Prepared, Record, Store, Structure, registry,
@@ -29,9 +29,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const _: () = assert!(VERSION == registry::FREQUENCY.version, "the registry says what is written");
-
-/// More logs than this do not fit the inline state with room to spare.
-const PENDING_MAX: usize = 1024;
 
 impl Store {
     /// The frequency sketch of this name: the stored one, or a new one.
@@ -67,8 +64,7 @@ impl Frequency {
     /// Options of a sketch that the stored one can be merged with.
     pub(crate) fn options_in(store: &Store, name: &str) -> Result<FrequencyOptions> {
         let entry = store.record(name);
-        let entry =
-            entry.ok_or_else(|| Error::NotFound { what: "frequency sketch", name: name.to_owned() })?;
+        let entry = entry.ok_or_else(|| missing("frequency sketch", name))?;
         let state = decode(name, &entry)?;
         let memory_bytes = usize::try_from(state.memory_bytes).unwrap_or(usize::MAX);
         Ok(FrequencyOptions::of(state.shape, state.pending as usize, memory_bytes))
@@ -78,10 +74,7 @@ impl Frequency {
 impl Sketch {
     fn create(store: &Store, name: &str, options: &FrequencyOptions, memory: Shared) -> Result<Self> {
         if store.is_read_only() {
-            return Err(Error::NotFound { what: "frequency sketch", name: name.to_owned() });
-        }
-        if options.chunks() > PENDING_MAX {
-            return invalid("pending", options.chunks(), "choose at most 1024 chunks");
+            return Err(missing("frequency sketch", name));
         }
         let shape = options.to_shape()?;
         let table = Table::new(shape, options.writer_slots());

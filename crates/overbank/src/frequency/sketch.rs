@@ -178,6 +178,9 @@ impl Sketch {
     }
 
     pub(super) fn bounds(&self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
+        if !(0.0..=1.0).contains(&confidence) {
+            return invalid("confidence", confidence, "choose a probability, 0 to 1");
+        }
         let mut bounds = vec![CountBounds::default(); hashes.len()];
         let mut is_full = false;
         self.answer(hashes, &mut |i, reading| {

@@ -145,7 +145,7 @@ impl Flash {
     }
 
     /// Hears what became of a thread's outbox: what did not get through is counted in RAM but not on flash.
-    pub(super) fn settle(&mut self, outbox: Outbox) {
+    pub(super) fn absorb(&mut self, outbox: Outbox) {
         self.failure = self.failure.take().or(outbox.failure);
     }
 

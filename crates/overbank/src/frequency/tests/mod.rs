@@ -3,6 +3,7 @@
 //! of two orders: without what was removed, and with all additions first.)
 
 mod accuracy;
+mod beside;
 mod conservative;
 mod crash;
 mod damage;
@@ -236,6 +237,69 @@ fn options_out_of_range_are_refused() {
         let refused = store.frequency("f", options.clone());
         assert!(matches!(refused, Err(Error::InvalidOption { .. })), "{options:?}");
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_option_and_no_argument_panics(
+        (size, depth, float) in (any_size(), prop::sample::select(vec![0u32, 1, 5, 16, 17, u32::MAX]), any_float()),
+        (bits, bytes, pages) in (any_size(), any_size(), any_size()), sizing in 0u8..5,
+        (pending, memory, writers) in (any_size(), any_size(), any_size()), lengths in (0usize..4, 0usize..4),
+    ) {
+        let options = FrequencyOptions::new();
+        let options = match sizing {
+            0 => options.error(float, float),
+            1 => options.shape(size, depth),
+            2 => options.bytes(size, depth),
+            3 => options.elements(float, float, 0.01),
+            _ => options.bytes(64 << 12, 5),
+        };
+        let options = if sizing == 4 { options } else { options.cell_bits(bits as u32).record_bytes(bytes as u32) };
+        let options = options.group_pages(pages as u32).pending(pending as usize).writers(writers as usize);
+        let options = options.memory_bytes(memory as usize);
+        let _ = (options.plan(), options.layout());
+        let store = Store::in_memory(store_options().memory_bytes(16 << 20)).unwrap();
+        if let Ok(sketch) = store.frequency("f", options) {
+            let hashes = keys(&store, 0..4);
+            let weights = [size, bits, bytes, u64::MAX];
+            let is_fit = lengths.0 == lengths.1;
+            let added = sketch.update(&hashes[..lengths.0], Some(&weights[..lengths.1]));
+            let is_refused = matches!(added, Err(Error::InvalidOption { .. }));
+            prop_assert_eq!(is_refused, !is_fit);
+            let removed = sketch.remove(&hashes[..lengths.0], Some(&weights[..lengths.1]));
+            let is_refused = matches!(removed, Err(Error::InvalidOption { .. }));
+            prop_assert!(is_fit || is_refused);
+            let bounds = sketch.bounds(&hashes, float);
+            prop_assert!(bounds.is_ok() == (0.0..=1.0).contains(&float));
+            let _ = sketch.theorem_1_error(float);
+        }
+    }
+}
+
+fn any_size() -> impl Strategy<Value = u64> {
+    prop::sample::select(vec![
+        0,
+        1,
+        2,
+        4,
+        8,
+        32,
+        512,
+        4096,
+        65_536,
+        3 << 20,
+        1 << 31,
+        1 << 32,
+        1 << 63,
+        u64::MAX,
+    ])
+}
+
+fn any_float() -> impl Strategy<Value = f64> {
+    let ends = vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e-300, 0.5, 1.0, 1e9, f64::MAX];
+    prop::sample::select(ends)
 }
 
 #[test]
