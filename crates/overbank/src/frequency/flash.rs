@@ -17,22 +17,13 @@ use super::format::{GroupPlace, NO_EXTENT, require};
 use super::shape::Shape;
 use crate::Result;
 use crate::device::block::{self, BlockOwner, Seal};
-use crate::device::{BLOCK_BYTES, DeviceFile, ReadRequest};
+use crate::device::{BLOCK_BYTES, DeviceFile};
 use crate::lock::lock;
 use crate::store::{FileId, FileRef, Files};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// Reads in flight at a time: the depth at which the devices measured here reach their rate.
-pub(super) const READ_DEPTH: usize = 128;
-/// Longest coalesced read in blocks: a device keeps 4 MiB for reads in flight from call to call, which is 128 of these, and
-/// at that depth longer ones are no faster.
-const RUN_BLOCKS: u64 = 8;
-/// Blocks that nobody asked for and that are read all the same, where that saves a request: a random read at full depth
-/// takes about as long as four blocks of a sequential one (9 against 2 microseconds on the device measured here).
-const GAP_BLOCKS: u64 = 4;
 
 /// The file that holds the groups of a sketch.
 #[derive(Debug)]
@@ -253,41 +244,4 @@ pub(super) fn live_blocks(shape: Shape, extents: &[u32]) -> Vec<Range<u64>> {
         (extent != NO_EXTENT).then(|| first..first + (pages.end - pages.start))
     };
     extents.iter().enumerate().filter_map(live).collect()
-}
-
-/// Reads the blocks of `wanted`, (number, tag) in ascending order, in as few requests as pay; calls
-/// `done(number, tag, block)` for each, in any order.
-pub(super) fn read_blocks(
-    file: &dyn DeviceFile,
-    wanted: &[(u64, usize)],
-    mut done: impl FnMut(u64, usize, &[u8]) -> Result<()>,
-) -> Result<()> {
-    let mut requests: Vec<ReadRequest> = Vec::new();
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    let mut at = 0;
-    while at < wanted.len() {
-        let first = wanted[at].0;
-        let mut end = at + 1;
-        while end < wanted.len()
-            && wanted[end].0 - wanted[end - 1].0 <= GAP_BLOCKS
-            && wanted[end].0 - first < RUN_BLOCKS
-        {
-            end += 1;
-        }
-        let blocks = wanted[end - 1].0 - first + 1;
-        requests.push(ReadRequest {
-            offset: first * BLOCK_BYTES as u64,
-            bytes: blocks as u32 * BLOCK_BYTES as u32,
-        });
-        ranges.push(at..end);
-        at = end;
-    }
-    file.read_many(&requests, READ_DEPTH, &mut |request, bytes| {
-        let first = requests[request].offset / BLOCK_BYTES as u64;
-        for &(number, tag) in &wanted[ranges[request].clone()] {
-            let at = (number - first) as usize * BLOCK_BYTES;
-            done(number, tag, &bytes[at..at + BLOCK_BYTES])?;
-        }
-        Ok(())
-    })
 }

@@ -25,11 +25,13 @@
 
 use super::page::Weighted;
 use super::shape::{RECORDS_HEADER_BYTES, Shape};
+use crate::bytes::ByteReader;
 use crate::device::BLOCK_BYTES;
 use crate::device::block::BODY_BYTES;
+use crate::error::corrupt;
 use crate::sketch::count_min::Layout;
 use crate::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The version of everything in this file.
 pub(super) const VERSION: u16 = 3;
@@ -111,8 +113,8 @@ impl State {
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut words = Words { bytes, at: 0 };
-        words.require("magic", MAGIC)?;
+        let mut words = ByteReader::new(bytes);
+        words.magic("magic", MAGIC.to_le_bytes())?;
         let version = words.u32()?;
         if version != VERSION.into() {
             let what = "the frequency sketch".to_owned();
@@ -122,17 +124,11 @@ impl State {
         let (record_bytes, group_pages) = (words.u32()?, words.u32()?);
         let (pages, columns, flags) = (words.u64()?, words.u32()?, words.u32()?);
         let pending = words.u32()?;
-        words.require("padding", 0)?;
+        words.zeros(4)?;
         let (sequence, extents, weight) = (words.u64()?, words.u64()?, words.u128()?);
         let (memory_bytes, epoch) = (words.u64()?, words.u64()?);
         let count = words.u32()? as usize;
-        if words.bytes.len() - words.at != count.saturating_mul(16) {
-            return Err(words.corrupt(
-                "number of logs",
-                words.bytes.len().saturating_sub(words.at) / 16,
-                count,
-            ));
-        }
+        words.require_left(count.checked_mul(16))?;
         let logs = (0..count).map(|_| Ok((words.u64()?, words.u64()?))).collect::<Result<Vec<_>>>()?;
         if flags & !(SATURATED | CONSERVATIVE) != 0 {
             return Err(words.corrupt("flags", "0 to 3", flags));
@@ -160,15 +156,9 @@ pub(super) fn encode_table(table: &[GroupPlace]) -> Vec<u8> {
 }
 
 /// The table back, with every extent in range and named once. The caller knows that there is a file with `state.extents` extents.
-pub(super) fn decode_table(bytes: &[u8], state: &State, path: PathBuf) -> Result<Vec<GroupPlace>> {
-    let mut words = Words { bytes, at: 0 };
-    let corrupt = |what, expected: String, found: String| Error::Corrupt {
-        path: path.clone(),
-        at: 0,
-        what,
-        expected,
-        found,
-    };
+pub(super) fn decode_table(bytes: &[u8], state: &State, path: &Path) -> Result<Vec<GroupPlace>> {
+    let mut words = ByteReader::new(bytes);
+    let corrupt = |what, expected: String, found: String| corrupt(path, 0, what, expected, found);
     let groups = state.shape.groups();
     if bytes.len() != groups * PLACE_BYTES {
         let (expected, found) = (groups * PLACE_BYTES, bytes.len());
@@ -299,58 +289,10 @@ fn get_records(bytes: &[u8], record_bytes: usize, each: impl FnMut(u64)) {
     }
 }
 
-/// Reads numbers off the front of bytes that may be anything.
-struct Words<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Words<'_> {
-    fn u32(&mut self) -> Result<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn u128(&mut self) -> Result<u128> {
-        self.take().map(u128::from_le_bytes)
-    }
-
-    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let word = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>()).copied();
-        let word = word.ok_or_else(|| self.corrupt("length", "more bytes", self.bytes.len()))?;
-        self.at += N;
-        Ok(word)
-    }
-
-    fn require(&mut self, what: &'static str, expected: u32) -> Result<()> {
-        let found = self.u32()?;
-        if found == expected { Ok(()) } else { Err(self.corrupt(what, expected, found)) }
-    }
-
-    fn corrupt(&self, what: &'static str, expected: impl ToString, found: impl ToString) -> Error {
-        Error::Corrupt {
-            path: "frequency".into(),
-            at: self.at as u64,
-            what,
-            expected: expected.to_string(),
-            found: found.to_string(),
-        }
-    }
-}
-
 /// `Corrupt` at a block, unless what was found is what was expected.
 pub(super) fn require(path: &Path, number: u64, what: &'static str, expected: u64, found: u64) -> Result<()> {
     if expected == found {
         return Ok(());
     }
-    Err(Error::Corrupt {
-        path: path.to_path_buf(),
-        at: number * BLOCK_BYTES as u64,
-        what,
-        expected: expected.to_string(),
-        found: found.to_string(),
-    })
+    Err(corrupt(path, number * BLOCK_BYTES as u64, what, expected, found))
 }

@@ -9,7 +9,6 @@
 //!    it counts, wherever it waits.
 //! 2. Pages and blocks of logs that lie near each other are read in one request.
 
-use super::flash::{READ_DEPTH, read_blocks};
 use super::format::NO_EXTENT;
 use super::log::Log;
 use super::page::{self, Updates, Weighted};
@@ -17,11 +16,19 @@ use super::shape::Shape;
 use super::sketch::Sketch;
 use super::table::Cut;
 use crate::Result;
-use crate::device::{BLOCK_BYTES, FileRead, ReadRequest};
+use crate::device::BLOCK_BYTES;
+use crate::segment::reads::{self, Coalesce};
 
 /// Up to this many blocks are read at once and the logs' kept until the pages are there; more fill the device's queue log by
 /// log.
 const TOGETHER_BLOCKS: usize = 256;
+
+/// How pages and blocks of logs are read. At 128 reads in flight the devices measured here reach their rate, and at that depth reads of
+/// more than 8 blocks are no faster: a device keeps 4 MiB for reads in flight from call to call, which is as many. Blocks that nobody asked
+/// for are read along where that saves a request: a random read at full depth takes about as long as four blocks of a sequential one
+/// (9 against 2 microseconds on the device measured here).
+const COALESCE: Coalesce =
+    Coalesce { longest_blocks: 8, gap_blocks: 4, depth: 128, in_flight_bytes: 4 << 20 };
 
 /// The updates of one block of a log.
 #[derive(Default)]
@@ -65,20 +72,45 @@ struct Composer<'a> {
     pages: &'a [u64],
 }
 
+/// One block that a round reads.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Want {
+    /// In the pages file, or in the log of this number less one.
+    file: usize,
+    number: u64,
+    /// For which of the round's pages; of a log's block, where it is kept meanwhile.
+    at: usize,
+}
+
 impl Composer<'_> {
     fn compose(&self, blocks: &mut [u8]) -> Result<()> {
         let logs = &self.cut.logs;
-        let wanted: Vec<Vec<u64>> = logs.iter().map(|log| self.blocks_of(log)).collect();
-        let log_blocks = wanted.iter().map(Vec::len).sum::<usize>();
-        if log_blocks > 0 && log_blocks + self.pages.len() <= TOGETHER_BLOCKS {
-            self.read_together(&wanted, log_blocks, blocks)?;
+        let of_pages = self.clear_and_list(blocks);
+        let of_logs: Vec<Vec<Want>> = (1..=logs.len()).map(|file| self.blocks_of(file)).collect();
+        let log_blocks = of_logs.iter().map(Vec::len).sum::<usize>();
+        let mut records = Records::default();
+        if log_blocks > 0 && log_blocks + of_pages.len() <= TOGETHER_BLOCKS {
+            // A lone estimate waits for one read, not for one of each log.
+            let mut wanted = of_pages;
+            wanted.extend(of_logs.into_iter().flatten().enumerate().map(|(at, want)| Want { at, ..want }));
+            let mut held = vec![0; log_blocks * BLOCK_BYTES];
+            self.read(&wanted, &mut |want, block| {
+                if want.file == 0 {
+                    return self.take_page(want, block, blocks);
+                }
+                held[want.at * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(block);
+                Ok(())
+            })?;
+            for want in wanted.iter().filter(|want| want.file > 0) {
+                let block = &held[want.at * BLOCK_BYTES..][..BLOCK_BYTES];
+                self.add_log_block(&logs[want.file - 1], want.number, block, blocks, &mut records)?;
+            }
         } else {
-            self.read_pages(blocks)?;
-            let mut records = Records::default();
-            for (log, wanted) in logs.iter().zip(&wanted) {
-                let wanted: Vec<(u64, usize)> = wanted.iter().map(|&number| (number, 0)).collect();
-                read_blocks(&*log.file, &wanted, |number, _, block| {
-                    self.add_log_block(log, number, block, blocks, &mut records)
+            self.read(&of_pages, &mut |want, block| self.take_page(want, block, blocks))?;
+            // Log by log: no removal overtakes what was added in a log before it.
+            for (log, wanted) in logs.iter().zip(&of_logs) {
+                self.read(wanted, &mut |want, block| {
+                    self.add_log_block(log, want.number, block, blocks, &mut records)
                 })?;
             }
         }
@@ -86,79 +118,51 @@ impl Composer<'_> {
         Ok(())
     }
 
-    /// Reads the pages, one block each. Zeros where nothing was written.
-    fn read_pages(&self, blocks: &mut [u8]) -> Result<()> {
-        let Some(file) = self.cut.file() else {
-            blocks[..self.pages.len() * BLOCK_BYTES].fill(0);
-            return Ok(());
+    fn read(&self, wanted: &[Want], done: &mut dyn FnMut(&Want, &[u8]) -> Result<()>) -> Result<()> {
+        let place = |want: &Want| match (want.file, self.cut.file()) {
+            (0, Some(file)) => (file.file(), want.number),
+            (file, _) => (&*self.cut.logs[file.saturating_sub(1)].file, want.number),
         };
-        let mut wanted = Vec::with_capacity(self.pages.len());
-        for (at, (&page, &place)) in self.pages.iter().zip(&self.cut.places).enumerate() {
-            if place.extent == NO_EXTENT {
-                blocks[at * BLOCK_BYTES..][..BLOCK_BYTES].fill(0);
-            } else {
-                wanted.push((file.block_of(place, page), at));
-            }
+        if wanted.is_empty() {
+            return Ok(());
         }
-        wanted.sort_unstable();
-        read_blocks(file.file(), &wanted, |number, at, block| {
-            file.check(block, number, self.pages[at], self.cut.places[at])?;
-            blocks[at * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(block);
-            Ok(())
-        })
+        reads::read_blocks(&self.sketch.files, COALESCE, wanted, place, done)
     }
 
-    /// Reads pages and their records in all logs at once: a lone estimate waits for one read, not for one of each log.
-    fn read_together(&self, wanted: &[Vec<u64>], log_blocks: usize, blocks: &mut [u8]) -> Result<()> {
-        let request =
-            |number: u64| ReadRequest { offset: number * BLOCK_BYTES as u64, bytes: BLOCK_BYTES as u32 };
-        let logs = &self.cut.logs;
-        let mut reads = Vec::with_capacity(self.pages.len() + log_blocks);
-        let mut page_of_read = Vec::with_capacity(self.pages.len());
+    /// The pages that are on flash, in the order in which they lie there; the others are all zeros.
+    fn clear_and_list(&self, blocks: &mut [u8]) -> Vec<Want> {
+        let mut wanted = Vec::with_capacity(self.pages.len());
         for (at, (&page, &place)) in self.pages.iter().zip(&self.cut.places).enumerate() {
             match self.cut.file().filter(|_| place.extent != NO_EXTENT) {
-                Some(file) => {
-                    let number = file.block_of(place, page);
-                    reads.push(FileRead { file: file.file(), request: request(number) });
-                    page_of_read.push((at, file, number));
-                }
+                Some(file) => wanted.push(Want { file: 0, number: file.block_of(place, page), at }),
                 None => blocks[at * BLOCK_BYTES..][..BLOCK_BYTES].fill(0),
             }
         }
-        for (log, wanted) in logs.iter().zip(wanted) {
-            reads
-                .extend(wanted.iter().map(|&number| FileRead { file: &*log.file, request: request(number) }));
-        }
-        let mut held = vec![0; log_blocks * BLOCK_BYTES];
-        self.sketch.files.read_many(&reads, READ_DEPTH, &mut |i, bytes| match page_of_read.get(i) {
-            Some(&(at, file, number)) => {
-                file.check(bytes, number, self.pages[at], self.cut.places[at])?;
-                blocks[at * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(bytes);
-                Ok(())
-            }
-            None => {
-                held[(i - page_of_read.len()) * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(bytes);
-                Ok(())
-            }
-        })?;
-        let numbers = logs.iter().zip(wanted).flat_map(|(log, of)| of.iter().map(move |&n| (log, n)));
-        let mut records = Records::default();
-        for ((log, number), block) in numbers.zip(held.chunks_exact(BLOCK_BYTES)) {
-            self.add_log_block(log, number, block, blocks, &mut records)?;
+        wanted.sort_unstable();
+        wanted
+    }
+
+    /// Checks what was read at the place of a page, and takes it.
+    fn take_page(&self, want: &Want, block: &[u8], blocks: &mut [u8]) -> Result<()> {
+        if let Some(file) = self.cut.file() {
+            file.check(block, want.number, self.pages[want.at], self.cut.places[want.at])?;
+            blocks[want.at * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(block);
         }
         Ok(())
     }
 
-    /// The blocks of a log that may hold what the groups of the pages do not hold yet, in order.
-    fn blocks_of(&self, log: &Log) -> Vec<u64> {
-        let mut wanted: Vec<u64> = Vec::new();
+    /// The blocks of log `file - 1` that may hold what the groups of the pages do not hold yet, in order.
+    fn blocks_of(&self, file: usize) -> Vec<Want> {
+        let log = &self.cut.logs[file - 1];
+        let mut wanted: Vec<Want> = Vec::new();
         for (at, &page) in self.pages.iter().enumerate() {
             if !self.is_news(log, at) {
                 continue;
             }
             for number in log.blocks_of(page) {
-                if wanted.last().is_none_or(|&last| last < number as u64) {
-                    wanted.push(number as u64);
+                let number = number as u64;
+                if wanted.last().is_none_or(|last| last.number < number) {
+                    wanted.push(Want { file, number, at });
                 }
             }
         }

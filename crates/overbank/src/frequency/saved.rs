@@ -18,13 +18,14 @@ use super::table::Table;
 use super::upkeep::{Commitment, Upkeep};
 use super::writer::WRITER_BYTES;
 use crate::device::BLOCK_BYTES;
-use crate::error::{invalid, missing};
+use crate::error::{corrupt, invalid, missing};
 use crate::lock::lock;
 use crate::store::{
     Entry, FileId, FileRef, Openable, Participant, Prepared, Record, Store, Structure, registry,
 };
-use crate::{Error, Result};
+use crate::Result;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -96,16 +97,22 @@ impl Sketch {
         let stored = &entry.record.files;
         if stored.len() != 1 + has_pages + state.logs.len() {
             let expected = (1 + has_pages + state.logs.len()).to_string();
-            return Err(corrupt(name, "number of files", expected, stored.len().to_string()));
+            return Err(corrupt(Path::new(name), 0, "number of files", expected, stored.len().to_string()));
         }
         let pages_ref = (has_pages == 1).then(|| stored[1]);
         let pages_bytes = state.extents.saturating_mul(shape.group_bytes() as u64);
         if pages_ref.is_some_and(|file| file.bytes != pages_bytes || !file.is_in_place()) {
-            return Err(corrupt(name, "bytes of the pages", pages_bytes.to_string(), "others".to_owned()));
+            return Err(corrupt(
+                Path::new(name),
+                0,
+                "bytes of the pages",
+                pages_bytes.to_string(),
+                "others".to_owned(),
+            ));
         }
         let open = |file: FileRef| PagesFile::open(files, shape, &file, state.extents as u32);
         let file = pages_ref.map(open).transpose()?;
-        let places = format::decode_table(&files.read_blob(&stored[0])?, &state, files.path(stored[0].id))?;
+        let places = format::decode_table(&files.read_blob(&stored[0])?, &state, &files.path(stored[0].id))?;
         let logs = state.logs.iter().zip(&stored[1 + has_pages..]);
         let logs = logs.map(|(&(sequence, blocks), file)| {
             Ok(Arc::new(Log::open(files, shape, *file, sequence, blocks)?))
@@ -308,9 +315,5 @@ fn least_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
     entry.require(name, registry::FREQUENCY)?;
-    State::decode(&entry.record.state)
-}
-
-fn corrupt(name: &str, what: &'static str, expected: String, found: String) -> Error {
-    Error::Corrupt { path: name.into(), at: 0, what, expected, found }
+    State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
 }

@@ -104,7 +104,12 @@ impl Profile {
         if Flash::is_in(store) {
             return Err(Error::AlreadyExists { what: "summary", name: NAME.to_owned() });
         }
-        self.flash = Some(Flash::of(store, store.frequency(NAME, options)?));
+        let sketch = store.frequency(NAME, options)?;
+        if sketch.total_weight() > 0 {
+            // That of a profile that was given up before a commit.
+            return Err(Error::AlreadyExists { what: "summary", name: NAME.to_owned() });
+        }
+        self.flash = Some(Flash::of(store, sketch));
         Ok(())
     }
 

@@ -340,3 +340,32 @@ fn a_full_buffer_flushes_by_itself_and_long_batches_are_cut() {
     hashes.iter().for_each(|&hash| model.add(hash, 1));
     compare(&store, &sketch, &model, &hashes[..3000]);
 }
+
+#[test]
+fn handles_of_one_name_are_one_sketch_and_give_its_memory_back() {
+    fn shared_by_threads<T: Clone + Send + Sync>() {}
+    shared_by_threads::<Frequency>();
+    shared_by_threads::<super::FrequencyWindow>();
+    let store = Store::in_memory(store_options().memory_bytes(8 << 20)).unwrap();
+    let options = || small().memory_bytes(3 << 20);
+    let (one, other) = (store.frequency("f", options()).unwrap(), store.frequency("f", options()).unwrap());
+    let hashes = keys(&store, 0..5);
+    one.update(&hashes, None).unwrap();
+    assert_eq!(other.estimate(&hashes).unwrap(), [1; 5]);
+    assert_eq!(store.budget().available_bytes(), 5 << 20);
+    let refused = store.frequency("f", options().cell_bits(8));
+    assert!(matches!(refused, Err(Error::Incompatible { .. })));
+    assert!(matches!(store.close("f"), Err(Error::InvalidOption { .. })), "it holds what is not committed");
+    store.commit(b"1").unwrap();
+    store.close("f").unwrap();
+    assert_eq!(store.budget().available_bytes(), 8 << 20);
+    for refused in [one.update(&hashes, None), one.apply(), one.estimate(&hashes).map(drop)] {
+        assert!(matches!(refused, Err(Error::NotFound { .. })), "{refused:?}");
+    }
+    let again = store.frequency("f", FrequencyOptions::new().memory_bytes(3 << 20)).unwrap();
+    assert_eq!(again.estimate(&hashes).unwrap(), [1; 5]);
+    drop((one, other));
+    assert_eq!(store.budget().available_bytes(), 5 << 20);
+    drop(again);
+    assert_eq!(store.budget().available_bytes(), 8 << 20, "the last handle");
+}

@@ -125,3 +125,84 @@ fn a_window_of_many_panes_takes_the_memory_of_one() {
     let another = store.frequency_window("another", 2, options);
     assert!(matches!(another, Err(Error::BudgetExceeded { .. })));
 }
+
+#[test]
+fn a_decay_halves_every_pane() {
+    let store = Store::in_memory(store_options()).unwrap();
+    let panes = window(&store, 32);
+    let hashes = keys(&store, 0..20);
+    for pane in 1..=PANES as u64 {
+        panes.update(&hashes, Some(&[10 * pane; 20])).unwrap();
+        panes.advance().unwrap();
+    }
+    // The first pane has gone: 20 and 30 are left.
+    assert_eq!((panes.estimate(&hashes).unwrap(), panes.total_weight()), (vec![50; 20], 1000));
+    panes.decay().unwrap();
+    assert_eq!((panes.estimate(&hashes).unwrap(), panes.total_weight()), (vec![25; 20], 500));
+    panes.update(&hashes, None).unwrap();
+    assert_eq!(panes.estimate(&hashes).unwrap(), [26; 20]);
+}
+
+#[test]
+fn heavy_keys_of_a_window_are_those_of_its_panes_alone() {
+    use crate::sketch::SpaceSaving;
+    let store = Store::in_memory(store_options()).unwrap();
+    let options = small().shape(204 * 64, 5).memory_bytes(4 << 20);
+    let window = store.frequency_window("w", PANES, options).unwrap();
+    let mut candidates = SpaceSaving::new(400, 8, store.hasher()).unwrap();
+    let mut random = Random(21);
+    let mut models: Vec<std::collections::BTreeMap<KeyHash, u64>> = vec![Default::default(); PANES];
+    for round in 0..12u64 {
+        // From round to round other keys are the heavy ones.
+        let numbers: Vec<u64> = (0..700).map(|_| round / 3 * 1000 + u64::MAX / (random.next() | 1)).collect();
+        let hashes = keys(&store, numbers.iter().copied());
+        window.update(&hashes, None).unwrap();
+        for (&hash, number) in hashes.iter().zip(&numbers) {
+            candidates.update(hash, &number.to_le_bytes(), 1);
+            *models[PANES - 1].entry(hash).or_default() += 1;
+        }
+        let mut counts = std::collections::BTreeMap::<KeyHash, u64>::new();
+        models.iter().flatten().for_each(|(&hash, &count)| *counts.entry(hash).or_default() += count);
+        let total: u64 = counts.values().sum();
+        assert_eq!(window.total_weight(), total);
+        let k_max = 400 * total / candidates.total_weight();
+        for k in [2, 10, k_max] {
+            let heavy = window.heavy(&candidates, k, 0.99).unwrap();
+            for (hash, &count) in &counts {
+                let is_found = heavy.iter().any(|key| key.hash == *hash);
+                assert!(
+                    count * k <= total || is_found,
+                    "round {round}: a key of {count} in {total} is missing"
+                );
+            }
+            for key in heavy {
+                let count = counts.get(&key.hash).copied().unwrap_or(0);
+                assert!(key.count.lower <= count && count <= key.count.upper, "{key:?} has {count}");
+            }
+        }
+        let refused = window.heavy(&candidates, k_max + 1, 0.99);
+        assert!(matches!(refused, Err(Error::InvalidOption { name: "k", .. })), "{refused:?}");
+        if round % 2 == 1 {
+            window.advance().unwrap();
+            models.rotate_left(1);
+            models[PANES - 1].clear();
+        }
+    }
+    let fewer = SpaceSaving::new(400, 8, store.hasher()).unwrap();
+    assert!(matches!(window.heavy(&fewer, 2, 0.99), Err(Error::InvalidOption { .. })));
+    let other = SpaceSaving::new(10, 8, crate::KeyHasher::new(store.hash_kind(), Seed(8))).unwrap();
+    assert!(matches!(window.heavy(&other, 2, 0.99), Err(Error::Incompatible { .. })));
+}
+
+#[test]
+fn a_window_opened_twice_is_one_window() {
+    let store = Store::in_memory(store_options()).unwrap();
+    let (one, other) = (window(&store, 32), window(&store, 32));
+    let hashes = keys(&store, 0..5);
+    one.update(&hashes, None).unwrap();
+    other.advance().unwrap();
+    one.update(&hashes, None).unwrap();
+    assert_eq!(other.estimate(&hashes).unwrap(), [2; 5]);
+    (0..PANES - 1).for_each(|_| one.advance().unwrap());
+    assert_eq!(other.estimate(&hashes).unwrap(), [1; 5], "the first update has gone, the second has not");
+}
