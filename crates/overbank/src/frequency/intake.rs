@@ -104,8 +104,8 @@ impl WriterSlot {
         WriterSlot { turn: Mutex::new(()), waiting: RwLock::new(waiting) }
     }
 
-    /// Sorts what waits, if more than `tail_max` updates are not in order and nobody looks at them now. An estimate that finds others
-    /// looking tries again for a while, and then goes through the tail.
+    /// Sorts the tail of what waits, if it is long; before many rounds, if `is_all`, nearly any is. Where others look at it, this tries again
+    /// for a while; an estimate can do with what is not in order.
     pub(super) fn sort_tail(&self, is_all: bool) {
         for _ in 0..SORT_TRIES {
             if !read(&self.waiting).buffer.has_long_tail(is_all) {
@@ -113,7 +113,7 @@ impl WriterSlot {
             }
             // Never waited for: the holder of the turn may come to read across device I/O, and a waiting writer would stop all readers.
             if let Some(mut waiting) = try_write(&self.waiting) {
-                waiting.buffer.sorted();
+                waiting.buffer.sort_tail();
                 return;
             }
             std::thread::yield_now();
@@ -269,8 +269,8 @@ impl Sketch {
         write(lock_of_waiting).buffer.sorted();
         let log = {
             let waiting = read(lock_of_waiting);
-            let (updates, tail) = waiting.buffer.parts();
-            debug_assert!(tail.is_empty(), "nobody adds without the turn");
+            // Nobody adds without the turn, so it is in order still.
+            let updates = waiting.buffer.in_order();
             self.new_log(waiting.shape, self.next_sequence(), |log| log.push_all(updates))?
         };
         let mut waiting = write(lock_of_waiting);

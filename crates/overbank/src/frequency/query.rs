@@ -154,12 +154,12 @@ impl Composer<'_> {
     /// The blocks of log `file - 1` that may hold what the groups of the pages do not hold yet, in order.
     fn blocks_of(&self, file: usize) -> Vec<Want> {
         let log = &self.cut.logs[file - 1];
-        let mut wanted: Vec<Want> = Vec::new();
+        let (mut wanted, mut from) = (Vec::<Want>::new(), 0);
         for (at, &page) in self.pages.iter().enumerate() {
             if !self.is_news(log, at) {
                 continue;
             }
-            for number in log.blocks_of(page) {
+            for number in log.blocks_from(&mut from, page) {
                 let number = number as u64;
                 if wanted.last().is_none_or(|last| last.number < number) {
                     wanted.push(Want { file, number, at });

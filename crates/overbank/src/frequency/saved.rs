@@ -17,13 +17,13 @@ use super::sketch::{Memory, Parts, Sketch};
 use super::table::Table;
 use super::upkeep::{Commitment, Upkeep};
 use super::writer::WRITER_BYTES;
+use crate::Result;
 use crate::device::BLOCK_BYTES;
 use crate::error::{corrupt, invalid, missing};
 use crate::lock::lock;
 use crate::store::{
     Entry, FileId, FileRef, Openable, Participant, Prepared, Record, Store, Structure, registry,
 };
-use crate::Result;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;

@@ -24,6 +24,7 @@ use super::flash::{PagesFile, Pin};
 use super::format::{GroupPlace, NO_EXTENT};
 use super::intake::WriterSlot;
 use super::log::Log;
+use super::memory::Buffer;
 use super::page::{Updates, Weighted};
 use super::shape::Shape;
 use super::{narrowed, plus};
@@ -124,33 +125,32 @@ impl Copied {
         }
     }
 
-    /// Copies what waits for `pages` in a buffer: of the part in order, and of the tail that is not.
-    fn copy(&mut self, shape: Shape, pages: &[u64], (sorted, tail): (Updates<'_>, Updates<'_>)) {
+    /// Copies what waits for `pages` in a buffer: of its runs, and of the tail that is not in order.
+    fn copy(&mut self, shape: Shape, pages: &[u64], buffer: &Buffer) {
         let entries = shape.entry_layout();
         let (Some(&first), Some(&last)) = (pages.first(), pages.last()) else { return };
-        let mut rest = sorted.of_pages(entries, first, last + 1);
-        for &page in pages {
-            if rest.is_empty() {
-                break;
+        for run in buffer.runs() {
+            let mut rest = run.of_pages(entries, first, last + 1);
+            for &page in pages {
+                if rest.is_empty() {
+                    break;
+                }
+                rest = rest.split_below(entries, page).1;
+                let (here, behind) = rest.split_below(entries, page + 1);
+                if !here.is_empty() {
+                    self.push(here);
+                }
+                rest = behind;
             }
-            rest = rest.split_below(entries, page).1;
-            let (here, behind) = rest.split_below(entries, page + 1);
-            if !here.is_empty() {
-                self.push(here);
-            }
-            rest = behind;
         }
+        let tail = buffer.tail();
         let is_asked = |entry: u64| pages.binary_search(&entries.page(entry)).is_ok();
-        let sorted_counts = (self.units.len(), self.weighted.len());
         self.units.extend(tail.units.iter().filter(|&&entry| is_asked(entry)));
         self.weighted.extend(tail.weighted.iter().filter(|&&[entry, _]| is_asked(entry)));
-        if self.units.len() > sorted_counts.0 {
-            self.units.sort_unstable();
-        }
-        if self.weighted.len() > sorted_counts.1 {
-            // Stable: what was added to a key comes before what was taken off it.
-            self.weighted.sort_by_key(|&[entry, _]| entry);
-        }
+        // Of one run they are in order, and this is a look at each.
+        self.units.sort_unstable();
+        // Stable: what was added to a key comes before what was taken off it.
+        self.weighted.sort_by_key(|&[entry, _]| entry);
     }
 }
 
@@ -178,18 +178,19 @@ impl Cut {
         pages: &[u64],
     ) -> Option<Self> {
         loop {
-            let (mut cut, emptied, mut weight) = Self::on_flash(table, generation, pages)?;
+            let (mut cut, emptied, weight) = Self::on_flash(table, generation, pages)?;
+            let mut waiting_weight = 0i128;
             let is_whole = slots.iter().zip(emptied).enumerate().all(|(number, (slot, emptied))| {
                 let waiting = read(&slot.waiting);
                 if waiting.emptied != emptied {
                     return false;
                 }
-                cut.copied[number].copy(cut.shape, pages, waiting.buffer.parts());
-                weight = (weight.0, weight.1.saturating_add(waiting.weight));
+                cut.copied[number].copy(cut.shape, pages, &waiting.buffer);
+                waiting_weight = waiting_weight.saturating_add(waiting.weight);
                 true
             });
             if is_whole {
-                cut.total_weight = narrowed(plus(weight.0, weight.1));
+                cut.total_weight = narrowed(plus(weight, waiting_weight));
                 return Some(cut);
             }
             // A buffer moved on: some writer has got further since.
@@ -197,12 +198,7 @@ impl Cut {
     }
 
     /// The part of a cut that is on flash, with what each slot's number was, and the weight.
-    #[expect(clippy::type_complexity, reason = "it is taken apart by its only caller")]
-    fn on_flash(
-        table: &Mutex<Table>,
-        generation: u64,
-        pages: &[u64],
-    ) -> Option<(Self, Vec<u64>, (u128, i128))> {
+    fn on_flash(table: &Mutex<Table>, generation: u64, pages: &[u64]) -> Option<(Self, Vec<u64>, u128)> {
         let table = lock(table);
         if table.generation != generation {
             return None;
@@ -221,7 +217,7 @@ impl Cut {
         let copied = table.emptied.iter().map(|_| Copied::default()).collect();
         let cut =
             Cut { shape: table.shape, logs: Arc::clone(&table.logs), places, pin, copied, total_weight: 0 };
-        Some((cut, table.emptied.clone(), (table.weight, 0)))
+        Some((cut, table.emptied.clone(), table.weight))
     }
 
     /// The file of the pages, if one of them was ever written.
