@@ -22,6 +22,7 @@ pub mod error;
 pub mod filter;
 pub mod frequency;
 mod lock;
+mod lsm;
 pub mod pipeline;
 pub mod profile;
 #[cfg(not(feature = "internals"))]
