@@ -140,7 +140,7 @@ impl<const LG_BITS: u32> Small<LG_BITS> {
     const MARK_BYTES: usize = Self::CELLS / 8;
 
     #[inline]
-    fn place(cell: usize) -> (usize, u32) {
+    fn word_and_column(cell: usize) -> (usize, u32) {
         (cell / Self::CELLS, (cell % Self::CELLS) as u32)
     }
 
@@ -180,30 +180,30 @@ impl<const LG_BITS: u32> Cells for Small<LG_BITS> {
 
     #[inline]
     fn get(self, block: &[u8], cell: usize) -> u64 {
-        let (word, column) = Self::place(cell);
+        let (word, column) = Self::word_and_column(cell);
         self.load(block, word).get(column)
     }
 
     fn span(self, block: &[u8], cell: usize) -> u32 {
-        let (word, column) = Self::place(cell);
+        let (word, column) = Self::word_and_column(cell);
         self.load(block, word).span(column)
     }
 
     #[inline]
     fn add(self, block: &mut [u8], cell: usize, weight: u64) -> bool {
-        let (word, column) = Self::place(cell);
+        let (word, column) = Self::word_and_column(cell);
         self.change(block, word, |word| word.add(column, weight))
     }
 
     #[inline]
     fn subtract(self, block: &mut [u8], cell: usize, weight: u64) {
-        let (word, column) = Self::place(cell);
+        let (word, column) = Self::word_and_column(cell);
         self.change(block, word, |word| word.subtract(column, weight));
     }
 
     #[inline]
     fn raise(self, block: &mut [u8], cell: usize, target: u64) -> bool {
-        let (word, column) = Self::place(cell);
+        let (word, column) = Self::word_and_column(cell);
         self.change(block, word, |word| word.raise(column, target))
     }
 

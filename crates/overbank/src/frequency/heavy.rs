@@ -62,8 +62,8 @@ impl FrequencyWindow {
     /// That of an estimate of all candidates.
     ///
     /// # Accuracy
-    /// As [`Frequency::heavy`], with the window's weight for `n`; lower bounds are the window's alone, for the candidates count what it has
-    /// forgotten.
+    /// As [`Frequency::heavy`], with the window's weight for `n`; lower bounds are the window's alone, for the candidates count what it
+    /// has forgotten.
     ///
     /// # Errors
     /// `InvalidOption` if `k` is 0 or more than so many candidates can tell: their capacity, times the share of the window's weight in

@@ -12,8 +12,8 @@
 //! 3. Whoever has a slot's turn adds to its buffer, sorts it or logs it, and nobody else empties it. Its waiting updates are locked for
 //!    writing by the holder of the turn alone, for no longer than a sort takes, and by an estimate that sorts them, if they are free at
 //!    once; for reading by anybody, and across device I/O by the holder of the turn who logs them, so that estimates go on meanwhile.
-//! 4. A log's sequence is drawn under its slot's turn, and a pass draws its own while upkeep has all turns: a log is above every pass that
-//!    did not see it.
+//! 4. A log's sequence is drawn under its slot's turn, and a pass draws its own while upkeep has all turns: a log is above every pass
+//!    that did not see it.
 //! 5. A writer logs by itself only while there are fewer than `pending` logs, those being written counted.
 //! 6. Removals wait in slot 0 alone, and nothing overtakes an addition: estimates look at slot 0 before the others and add what it holds
 //!    last, and removals are logged only behind what waits in all other slots. A cell that stops at zero would else have more than was
@@ -104,8 +104,8 @@ impl WriterSlot {
         WriterSlot { turn: Mutex::new(()), waiting: RwLock::new(waiting) }
     }
 
-    /// Sorts the tail of what waits, if it is long; before many rounds, if `is_all`, nearly any is. Where others look at it, this tries again
-    /// for a while; an estimate can do with what is not in order.
+    /// Sorts the tail of what waits, if it is long; before many rounds, if `is_all`, nearly any is. Where others look at it, this tries
+    /// again for a while; an estimate can do with what is not in order.
     pub(super) fn sort_tail(&self, is_all: bool) {
         for _ in 0..SORT_TRIES {
             if !read(&self.waiting).buffer.has_long_tail(is_all) {

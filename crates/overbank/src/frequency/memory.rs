@@ -8,9 +8,9 @@
 //!
 //! 1. What it holds never exceeds its capacity in bytes, scratch included. Both halves are taken at the first update and
 //!    kept: memory that goes back to an allocator and comes again for another use is often held twice.
-//! 2. What arrived up to some look is in sorted runs, oldest first; only the tail, what arrived since, is not in order. A look sorts the tail
-//!    alone, so that looks beside a writer do not sort the whole buffer each; only where there are many runs they become one. With a look
-//!    after every sixty-fourth of the buffer, each update is sorted about six times.
+//! 2. What arrived up to some look is in sorted runs, oldest first; only the tail, what arrived since, is not in order. A look sorts
+//!    the tail alone, so that looks beside a writer do not sort the whole buffer each; only where there are many runs they become one.
+//!    With a look after every sixty-fourth of the buffer, each update is sorted about six times.
 //! 3. Whoever changes it has locked it for writing, whoever looks at it for reading; see `intake.rs`.
 
 use super::page::{Updates, Weighted};

@@ -13,8 +13,8 @@
 //! 2. An estimate counts every update made before it, wherever it waits, and equals that of the in-RAM sketch of the same
 //!    layout: it depends neither on the order of updates nor on batches, buffer, pending chunks or commits. (In
 //!    conservative mode it does, and lies between the true count and that estimate.)
-//! 3. An estimate writes nothing, waits for no writer, pass or commit, and keeps none of them waiting. With `pending = 0` it reads exactly one
-//!    block, and none of a page never written.
+//! 3. An estimate writes nothing, waits for no writer, pass or commit, and keeps none of them waiting. With `pending = 0` it reads
+//!    exactly one block, and none of a page never written.
 //! 4. What the last commit needs is never written over: groups move to free extents, logs are immutable.
 //! 5. Cells saturate; what they then say is at most the total weight, or `u64::MAX` where that is not known to bound it.
 //! 6. Small cells (4 or 8 bits) merge with their neighbours where a count outgrows them. Additions alone leave what one RAM
@@ -31,8 +31,8 @@
 //! | `commit` | a sort | 0; a pass where more than `P` chunks would be pending | the buffer's log; 12 bytes a group after a pass |
 //!
 //! RAM: `memory_bytes`; beside it 28 bytes a group, 4 bytes a block of log, and 16 or 32 bytes a key of each call's batch
-//! of estimates; where several threads ask at the same time, up to 1 MiB for each of them but one. Flash: the sketch once or, between a pass
-//! and the commit behind it, up to twice, and where a whole pass ends while a commit is under way, three times; and the logs.
+//! of estimates; where several threads ask at the same time, up to 1 MiB for each of them but one. Flash: the sketch once or, between a
+//! pass and the commit behind it, up to twice, and where a whole pass ends while a commit is under way, three times; and the logs.
 //!
 //! Source: Goswami, Medjedovic, Mekic, Pandey, "Buffered count-min sketch on SSD: theory and experiments" (ESA 2018).
 //!
@@ -82,11 +82,11 @@ use crate::{KeyHash, Result};
 use sketch::Sketch;
 use std::sync::atomic::Ordering;
 
-/// A count-min sketch that lives in a store; see the module's own page. [`Store::frequency`](crate::store::Store::frequency) creates or opens
-/// one.
+/// A count-min sketch that lives in a store; see the module's own page. [`Store::frequency`](crate::store::Store::frequency) creates or
+/// opens one.
 ///
-/// It is a handle: clones are the same sketch, for as many threads as like to add and to ask. An update counts in every estimate and commit
-/// that begins after it has returned; what is added while an estimate is under way may count or not, key by key. Up to
+/// It is a handle: clones are the same sketch, for as many threads as like to add and to ask. An update counts in every estimate and
+/// commit that begins after it has returned; what is added while an estimate is under way may count or not, key by key. Up to
 /// [`writers`](FrequencyOptions::writers) threads add side by side, others wait for one of them. All methods may block on the device: in
 /// asynchronous code, call them where blocking is allowed (`spawn_blocking`).
 ///
@@ -156,9 +156,9 @@ impl Frequency {
     /// As [`Frequency::estimate`], and one sum over row 0 of each page.
     ///
     /// # Accuracy
-    /// `upper` is certain (if no key was taken off too often), and `u64::MAX` where no bound is known. `lower` fails with probability at most `1 - confidence`
-    /// over the choice of the seed, for a key chosen without looking at the sketch, whatever the stream: the weight `W` of
-    /// the key's page is known, so by Markov all rows are off by `b W / columns` with probability `b^-depth`, and keys
+    /// `upper` is certain (if no key was taken off too often), and `u64::MAX` where no bound is known. `lower` fails with probability
+    /// at most `1 - confidence` over the choice of the seed, for a key chosen without looking at the sketch, whatever the stream: the
+    /// weight `W` of the key's page is known, so by Markov all rows are off by `b W / columns` with probability `b^-depth`, and keys
     /// with the same residue weigh `t W / 2^residue_bits` with probability `1 / t`. Each takes half of the failures. A row
     /// whose cell `s` columns share may be off by `s` times as much. In a page with a saturated cell, `lower` is 0.
     ///
@@ -188,8 +188,8 @@ impl Frequency {
         self.sketch.apply()
     }
 
-    /// Adds the other sketch: the result is that of one sketch that saw both streams. Both may be in use, writers wait meanwhile; a sketch
-    /// merged with itself is doubled.
+    /// Adds the other sketch: the result is that of one sketch that saw both streams. Both may be in use, writers wait meanwhile; a
+    /// sketch merged with itself is doubled.
     ///
     /// # Cost
     /// A pass over both sketches, and a group of RAM of each.

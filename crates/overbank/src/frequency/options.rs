@@ -153,8 +153,8 @@ impl FrequencyOptions {
         self.chunks()
     }
 
-    /// RAM for the buffers of updates, a pass, the readers of pending chunks and estimates beside them; taken from the store's budget. A store
-    /// that is open read-only takes two groups of pages, whatever the writer took, or what is set here.
+    /// RAM for the buffers of updates, a pass, the readers of pending chunks and estimates beside them; taken from the store's budget.
+    /// A store that is open read-only takes two groups of pages, whatever the writer took, or what is set here.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = Some(bytes);
         self

@@ -10,7 +10,8 @@
 //! 1. A group's place changes after its new extent is written whole; a log is applied to it only if its sequence is below
 //!    the log's. So a pass that failed can be tried again, and an estimate may come at any time.
 //! 2. A group without updates is not touched.
-//! 3. Lanes share nothing but the table and the list of free extents, each under its short lock: the result does not depend on their number.
+//! 3. Lanes share nothing but the table and the list of free extents, each under its short lock: the result does not depend on their
+//!    number.
 //! 4. Upkeep's lock is held, and no other.
 //!
 //! | | |

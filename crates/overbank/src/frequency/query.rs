@@ -2,7 +2,7 @@
 //! read.
 //!
 //! ```text
-//!   keys ─▶ in page order, in rounds (rounds.rs) ─▶ cut (table.rs) ─▶ read pages ─▶ + records of the page in each log ─▶ + buffers ─▶ least
+//!   keys ─▶ in page order, in rounds ─▶ cut (table.rs) ─▶ read pages ─▶ + records of the page in each log ─▶ + buffers ─▶ least
 //! ```
 //!
 //! 1. An estimate is what the in-RAM sketch of the same layout would say after the same updates: every update made before
@@ -24,9 +24,9 @@ use crate::segment::reads::{self, Coalesce};
 const TOGETHER_BLOCKS: usize = 256;
 
 /// How pages and blocks of logs are read. At 128 reads in flight the devices measured here reach their rate, and at that depth reads of
-/// more than 8 blocks are no faster: a device keeps 4 MiB for reads in flight from call to call, which is as many. Blocks that nobody asked
-/// for are read along where that saves a request: a random read at full depth takes about as long as four blocks of a sequential one
-/// (9 against 2 microseconds on the device measured here).
+/// more than 8 blocks are no faster: a device keeps 4 MiB for reads in flight from call to call, which is as many. Blocks that nobody
+/// asked for are read along where that saves a request: a random read at full depth takes about as long as four blocks of a sequential
+/// one (9 against 2 microseconds on the device measured here).
 const COALESCE: Coalesce =
     Coalesce { longest_blocks: 8, gap_blocks: 4, depth: 128, in_flight_bytes: 4 << 20 };
 

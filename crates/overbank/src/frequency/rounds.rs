@@ -6,8 +6,8 @@
 //! ```
 //!
 //! 1. A page that several keys share is read once.
-//! 2. The answers do not depend on how the keys are divided into rounds, or on the thread. Each round is a cut of its own: of what is added
-//!    while it is asked, a later round may see more.
+//! 2. The answers do not depend on how the keys are divided into rounds, or on the thread. Each round is a cut of its own: of what is
+//!    added while it is asked, a later round may see more.
 //! 3. One call at a time has long rounds; others that come meanwhile have short ones, so that the memory that readers take does not
 //!    grow by a group each.
 

@@ -43,7 +43,7 @@ impl Store {
 }
 
 /// RAM that several sketches use in turn, where they have none of their own.
-pub(super) type Shared = Option<Arc<Memory>>;
+pub(super) type SharedMemory = Option<Arc<Memory>>;
 
 impl Frequency {
     /// As [`Store::frequency`].
@@ -51,7 +51,7 @@ impl Frequency {
         store: &Store,
         name: &str,
         options: FrequencyOptions,
-        memory: Shared,
+        memory: SharedMemory,
     ) -> Result<Self> {
         let sketch = store.open_with(name, |stored| match stored {
             Some(entry) => Sketch::open(store, name, entry, &options, memory),
@@ -73,7 +73,7 @@ impl Frequency {
 }
 
 impl Sketch {
-    fn create(store: &Store, name: &str, options: &FrequencyOptions, memory: Shared) -> Result<Self> {
+    fn create(store: &Store, name: &str, options: &FrequencyOptions, memory: SharedMemory) -> Result<Self> {
         if store.is_read_only() {
             return Err(missing("frequency sketch", name));
         }
@@ -88,7 +88,7 @@ impl Sketch {
         name: &str,
         entry: &Entry,
         options: &FrequencyOptions,
-        memory: Shared,
+        memory: SharedMemory,
     ) -> Result<Self> {
         let state = decode(name, entry)?;
         options.require(state.shape)?;
@@ -149,7 +149,7 @@ impl Sketch {
         (pending, memory_bytes): (usize, usize),
         table: Table,
         (sequence, saturated, upkeep): (u64, bool, Upkeep),
-        memory: Shared,
+        memory: SharedMemory,
     ) -> Result<Self> {
         let (shape, writers) = (table.shape, options.writer_slots());
         let most_logs = pending.max(table.logs.len());
@@ -284,9 +284,9 @@ impl Participant for Sketch {
     }
 }
 
-/// RAM of each writer's buffer: what the writers of logs leave, and what passes or changes of the whole (two groups), of which one happens
-/// at a time, and estimates beside them (two long rounds) need. The buffers keep their memory: an allocator that gets it back in one
-/// place and hands it out in another holds it twice.
+/// RAM of each writer's buffer: what the writers of logs leave, and what passes or changes of the whole (two groups), of which one
+/// happens at a time, and estimates beside them (two long rounds) need. The buffers keep their memory: an allocator that gets it back
+/// in one place and hands it out in another holds it twice.
 pub(super) fn buffer_bytes(shape: Shape, memory_bytes: usize, pending: usize, writers: usize) -> usize {
     let rest = common_bytes(shape, memory_bytes, pending, writers) + writers * WRITER_BYTES;
     memory_bytes.saturating_sub(rest) / writers

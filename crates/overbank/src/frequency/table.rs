@@ -15,10 +15,10 @@
 //!    pages in the buffers. It is taken without holding two locks of buffers at once, and is a state that the sketch was in between
 //!    the beginning and the end of the call, but for what was added meanwhile.
 //!
-//! Why a cut misses nothing and counts nothing twice: it looks at the table first, then at the buffers. An update that was in a buffer when the
-//! table was looked at is there still, or its slot's number has changed, and then the cut begins anew. An update that came later may
-//! be seen or not. Removals wait in slot 0 alone, which is looked at before the other slots: what a removal takes off was added before it,
-//! so it is in what is looked at later.
+//! Why a cut misses nothing and counts nothing twice: it looks at the table first, then at the buffers. An update that was in a buffer
+//! when the table was looked at is there still, or its slot's number has changed, and then the cut begins anew. An update that came
+//! later may be seen or not. Removals wait in slot 0 alone, which is looked at before the other slots: what a removal takes off was
+//! added before it, so it is in what is looked at later.
 
 use super::flash::{PagesFile, Pin};
 use super::format::{GroupPlace, NO_EXTENT};

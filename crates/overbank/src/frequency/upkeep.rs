@@ -95,8 +95,8 @@ impl Sketch {
         self.thin(&chosen)
     }
 
-    /// The logs that there are, with a sequence for what will take their place if there are more than may wait, or `is_all` are to go. All
-    /// turns are held, so no log is being written.
+    /// The logs that there are, with a sequence for what will take their place if there are more than may wait, or `is_all` are to go.
+    /// All turns are held, so no log is being written.
     fn choose(&self, is_all: bool) -> Chosen {
         let logs = Arc::clone(&lock(&self.table).logs);
         let goes = !logs.is_empty() && (is_all || logs.len() > self.pending);

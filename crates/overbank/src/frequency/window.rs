@@ -9,9 +9,9 @@
 //! 2. Each sketch stores the epoch of its pane, so one commit moves the whole window or none of it.
 //! 3. The panes of a window `w` are the summaries `w/0`, `w/1` and so on, without a gap: so the store knows how many there are,
 //!    and a window is never asked or moved with some of them only.
-//! 4. Readers take no lock of the window: it is always made of the same sketches, and in which order does not matter for a sum. Writers hold
-//!    the lock `window` of `w/0` for reading, and who moves the window on for writing: an update is never in a pane that has given its
-//!    buffers back.
+//! 4. Readers take no lock of the window: it is always made of the same sketches, and in which order does not matter for a sum. Writers
+//!    hold the lock `window` of `w/0` for reading, and who moves the window on for writing: an update is never in a pane that has given
+//!    its buffers back.
 //!
 //! | operation | block reads | block writes |
 //! |---|---|---|
