@@ -187,7 +187,8 @@ impl Sketches {
             let answers = clock.time(|| -> Result<u64> {
                 let mut sum = 0u64;
                 for batch in hashes.chunks(batch) {
-                    sum = ours.sketch.estimate(batch)?.iter().fold(sum, |sum, &count| sum.wrapping_add(count));
+                    sum =
+                        ours.sketch.estimate(batch)?.iter().fold(sum, |sum, &count| sum.wrapping_add(count));
                 }
                 Ok(sum)
             })?;

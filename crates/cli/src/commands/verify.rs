@@ -68,8 +68,11 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
 fn verify(directory: &Path) -> Result<(VerifyReport, CommitId), Failure> {
     let store = super::open_to_read(directory)?;
     // Sketches on flash know which blocks of their files count; a damaged one does not open, and its blocks show why.
-    let sketches: Vec<_> =
-        store.summaries().iter().map(|summary| store.frequency(&summary.name, FrequencyOptions::new())).collect();
+    let sketches: Vec<_> = store
+        .summaries()
+        .iter()
+        .map(|summary| store.frequency(&summary.name, FrequencyOptions::new()))
+        .collect();
     let report = store.verify()?;
     drop(sketches);
     Ok((report, store.commit_info().commit))
