@@ -234,7 +234,7 @@ impl Profile {
         for tally in tallies {
             let outbox = tally.add_to(&mut self.totals, &mut self.values);
             if let Some(flash) = &mut self.flash {
-                flash.settle(outbox);
+                flash.absorb(outbox);
             }
         }
         outcome
