@@ -1,7 +1,6 @@
 //! Flash that merging takes beside the filter, counted on a device that has no more; and merges that go on after a restart.
 
 use super::*;
-use crate::device::Device;
 
 fn long() -> CascadeOptions {
     CascadeOptions {
