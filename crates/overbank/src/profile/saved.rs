@@ -18,7 +18,7 @@ impl Profile {
     /// least, the whole plan if it is free.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] if the store has a profile attached; [`Error::BudgetExceeded`].
+    /// `AlreadyExists` if the store has a profile attached; `BudgetExceeded`.
     pub fn attach(mut self, store: &Store) -> Result<Arc<Mutex<Self>>> {
         let plan_bytes = usize::try_from(self.plan.memory_bytes).unwrap_or(usize::MAX);
         // The sketch on flash has taken its part itself.
