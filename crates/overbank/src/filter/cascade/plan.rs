@@ -17,6 +17,9 @@ const READ_NS: f64 = 10_000.0;
 const FENCE_BYTES: f64 = 4.5;
 const BLOCK_BYTES: f64 = 4096.0;
 
+/// What merging comes to while writers rest; see `restful` in `lsm/picker`.
+const RUNS_AT_REST: u32 = 2;
+
 /// RAM, flash and I/O of a filter, from [`CascadeOptions::plan`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
@@ -24,8 +27,12 @@ pub struct Plan {
     pub fingerprint_bits: u32,
     /// Levels on flash.
     pub levels: u32,
-    /// The most runs on flash, merges that are under way aside.
+    /// The most runs on flash under full load, merges that are under way aside.
     pub runs: u32,
+    /// The most runs once writers have rested for as long as the merges take, where fingerprints of one length came in one pane: a miss
+    /// reads a block of each. Background threads merge what is an eighth of the longer runs, whatever the policy, and after five
+    /// seconds all but the longest, until the next insert.
+    pub runs_at_rest: u32,
     /// Blocks that a lookup of a key that is not there reads, on average between two merges of the last level, once the runs have
     /// fronts: those who never look keys up have none, and all of the memory for buffers.
     pub reads_a_lookup: f64,
@@ -95,6 +102,7 @@ impl CascadeOptions {
             fingerprint_bits: self.bits(generation),
             levels,
             runs: runs as u32,
+            runs_at_rest: (runs as u32).min(RUNS_AT_REST),
             reads_a_lookup: passed * (flushes / reads).min(1.0),
             front_bits_a_key: front_bits,
             writes_a_key: writes,

@@ -182,7 +182,9 @@ where
         Err(Error::AlreadyExists { .. }) if store.is_read_only() => return Ok(participant),
         attached => attached?,
     }
-    lock(&participant).as_ref().tree.publish_by(store.publisher(name));
+    if !store.is_read_only() {
+        lock(&participant).as_ref().tree.serve(store.publisher(name));
+    }
     Ok(participant)
 }
 
