@@ -10,7 +10,15 @@ use super::source::{Source, word_at};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Circles that are let be: a module's path from `src`, and why.
-const LET_BE: &[(&str, &str)] = &[];
+const LET_BE: &[(&str, &str)] = &[
+    (
+        "filter::run::reader",
+        "its methods make the cursors and queries that borrow it, and are in files of their own",
+    ),
+    ("store::blob", "a blob is what the store's files hold, written and read by their methods"),
+];
+
+const LIBRARY: &str = "crates/overbank/src::";
 
 /// An edge's ends, and where it was seen.
 type Edges = BTreeMap<String, BTreeMap<String, (String, usize)>>;
@@ -34,8 +42,11 @@ pub(crate) fn check(sources: &[Source<'_>], modules: &Modules, faults: &mut Vec<
             continue;
         }
         let (path, line) = edges[start][&circle[0]].clone();
-        let names: Vec<&str> =
-            [start].into_iter().chain(&circle).map(|module| module.rsplit("::").next().unwrap_or(module)).collect();
+        let names: Vec<&str> = [start]
+            .into_iter()
+            .chain(&circle)
+            .map(|module| module.rsplit("::").next().unwrap_or(module))
+            .collect();
         let why = format!("{}: move what both need to a module below them", names.join(" → "));
         faults.push(Fault { path, line, rule: "circle", why });
     }
@@ -52,7 +63,8 @@ fn module_path(path: &str) -> Option<String> {
 
 /// Draws the edges of one file.
 fn draw(source: &Source<'_>, user: &str, paths: &BTreeSet<String>, edges: &mut Edges) {
-    let mut prefixes = vec![("crate::".to_owned(), user.split_once("::").map_or(user, |(root, _)| root).to_owned())];
+    let mut prefixes =
+        vec![("crate::".to_owned(), user.split_once("::").map_or(user, |(root, _)| root).to_owned())];
     let mut climb = user;
     let mut up = String::new();
     while let Some((above, _)) = climb.rsplit_once("::") {
@@ -106,6 +118,10 @@ fn draw_one(user: &str, used: &str, source: &Source<'_>, at: usize, edges: &mut 
             path.push_str(part);
         }
         if one != other {
+            // Rooms of the library are held to the table of ARCHITECTURE.md, which has no circles.
+            if from.matches("::").count() == 1 && from.starts_with(LIBRARY) {
+                return;
+            }
             let place = (source.path.to_owned(), source.line(at));
             edges.entry(from).or_default().entry(to).or_insert(place);
             return;

@@ -12,12 +12,12 @@
 use super::poison::Poison;
 use crate::Result;
 use crate::device::thread;
-use crate::lock::{lock, wait};
+use crate::lock::{lock, wait, wait_while};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 /// A small pool of threads. Shared by everything that a store has open.
@@ -194,7 +194,7 @@ impl Queue {
             }
             state.idle.push(thread);
             let is_idle = |state: &mut QueueState| !state.closed && state.idle.contains(&thread);
-            state = self.wake[thread].wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner);
+            state = wait_while(&self.wake[thread], state, is_idle);
         }
     }
 }
