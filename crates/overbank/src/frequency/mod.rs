@@ -207,7 +207,8 @@ impl Frequency {
     ///
     /// # Accuracy
     /// `upper` is certain (if no key was taken off too often), and `u64::MAX` where no bound is known. `lower` fails with
-    /// probability at most `1 - confidence` over the choice of the seed, for a key chosen without looking at the sketch, whatever the stream: the weight `W` of
+    /// probability at most `1 - confidence` over the choice of the seed, for a key chosen without looking at the sketch, whatever
+    /// the stream: the weight `W` of
     /// the key's page is known, so by Markov all rows are off by `b W / columns` with probability `b^-depth`, and keys
     /// with the same residue weigh `t W / 2^residue_bits` with probability `1 / t`. Each takes half of the failures. A row
     /// whose cell `s` columns share may be off by `s` times as much. In a page with a saturated cell, `lower` is 0.

@@ -4,7 +4,7 @@ use super::batcher::Batcher;
 use super::opened::{Opened, check_aligned};
 use super::reads::Reads;
 use super::{calls, errors};
-use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
+use crate::device::{AlignedBuf, DeviceFile, ReadRequest};
 use crate::{Error, Result};
 use std::any::Any;
 use std::sync::Arc;
