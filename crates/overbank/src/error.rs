@@ -129,6 +129,13 @@ pub enum Error {
         found: String,
     },
 
+    /// The summary was closed while this handle of it was kept.
+    #[error("{name:?} was closed; open it again")]
+    Closed {
+        /// Its name.
+        name: String,
+    },
+
     /// A structure of fixed capacity holds all that it may.
     #[error("{what} holds {held} keys of at most {capacity}, and {wanted} more do not fit; {remedy}")]
     CapacityExceeded {

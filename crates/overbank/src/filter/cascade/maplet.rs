@@ -88,7 +88,7 @@ impl Maplet {
         let mut mask = Vec::with_capacity(hashes.len());
         let at_once = shared.options.questions();
         for (hashes, values) in hashes.chunks(at_once).zip(values.chunks(at_once)) {
-            let fingerprint = shared.place(shared.board().era).mask;
+            let fingerprint = shared.place(shared.state().writes).mask;
             let mut left: BTreeMap<(u64, u16), u64> = BTreeMap::new();
             for (hash, found) in hashes.iter().zip(shared.values_of(hashes)?) {
                 left.extend(
@@ -275,12 +275,12 @@ impl Shared {
 
     /// The values of ascending prefixes of hashes, with the sums of their counts.
     fn values(&self, prefixes: &[u64]) -> Result<Vec<BTreeMap<u64, i64>>> {
-        self.join_packed()?;
+        self.tree.join_frozen()?;
         let mut sums = vec![BTreeMap::new(); prefixes.len()];
         let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
-        let view = View::of(&self.board());
+        let view = View::of(&self.tree.version());
         for slot in slots.iter_mut().filter(|slot| !slot.log.is_empty()) {
-            let place = self.place(slot.era);
+            let place = self.place(slot.class);
             for (prefix, sums) in prefixes.iter().zip(&mut sums) {
                 slot.log.each_value(prefix & place.mask, place, |value, count| {
                     *sums.entry(value).or_default() += count

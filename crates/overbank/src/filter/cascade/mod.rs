@@ -5,9 +5,9 @@
 //!              └──────────── a lookup asks all of them: one block a run on flash, in one wave of reads ────┘
 //! ```
 //!
-//! * `log`: the newest entries. `board`: what there is, and `task`: what is merged. `levels`: which merges are due. `shared`: who works on
-//!   them, and how fast writers go meanwhile. `intake`, `query`, `arrivals`: entries in, questions, and both at once; `maplet`: with
-//!   values. `whole`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
+//! * `memtable`: the newest entries. `write_class`: what they belong to. `table`: what the runs are that the room `lsm` merges.
+//!   `intake`, `query`, `arrivals`: entries in, questions, and both at once; `maplet`: with values. `merge_from`: two filters made one;
+//!   `fingerprints`: all there are. `saved`, `format`: commits.
 //!
 //! Invariants:
 //! 1. The answers are those of a multiset of fingerprints, whatever the batches, flushes, merges, commits and threads.
@@ -16,9 +16,10 @@
 //! 3. "New" is certain: a key that [`CascadeFilter::insert_if_absent`] was asked for is found from then on, also where it was not
 //!    inserted because it was taken for another key. What it was taken for has its bits, and stays; if that is removed or
 //!    forgotten with its pane, so is the key.
-//! 4. No entry is longer than those of the present era, so its fingerprints tell all apart that the filter tells apart.
+//! 4. No entry is longer than those that come in now, so its fingerprints tell all apart that the filter tells apart.
 //! 5. An insert waits for no merge: it does a share of the work that is due, a few milliseconds at a time.
-//! 6. Merges that find the disk full leave everything as it was, and are tried again.
+//! 6. Merges that find the disk full, or are cut off, keep what they published, leave the rest as it was, and go on later.
+//! 7. While writers rest, merges go on to two runs of each kind at most; the first insert stops them.
 //!
 //! | n keys, m in RAM, fan-out T, L = log_T(n / m) levels, B = 2,400 keys a block | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
@@ -34,23 +35,22 @@
 //! with the number of keys.
 
 mod arrivals;
-mod board;
 mod fingerprints;
 mod format;
 mod intake;
-mod levels;
 mod maplet;
 mod memtable;
+mod merge_from;
 mod options;
 mod plan;
 mod query;
 mod report;
 mod saved;
 mod shared;
-mod task;
+mod table;
 #[cfg(test)]
 mod tests;
-mod whole;
+mod write_class;
 
 pub use arrivals::Arrivals;
 pub use fingerprints::{Distinct, Fingerprint, Fingerprints};
@@ -64,10 +64,9 @@ pub use report::{Report, RunReport};
 use crate::error::invalid;
 use crate::store::Reservation;
 use crate::{KeyHash, Result};
-use board::Era;
-use levels::idle_family;
 use shared::Shared;
 use std::sync::Arc;
+use write_class::WriteClass;
 
 /// A filter in a store. With values beside its keys it is a [`Maplet`].
 ///
@@ -192,16 +191,16 @@ impl CascadeFilter {
         }
         self.shared.writable()?;
         self.shared.freeze_all()?;
-        let mut board = self.shared.board();
-        let Era { number, pane, .. } = board.era;
-        board.era = Era { number: number + 1, pane: pane + 1, ..board.era };
-        board.is_changed = true;
-        self.shared.note_era(&board);
+        let mut state = self.shared.state();
+        let WriteClass { revision, pane, .. } = state.writes;
+        state.writes = WriteClass { revision: revision + 1, pane: pane + 1, ..state.writes };
+        self.shared.note_class(&state);
         let oldest = (pane + 2).saturating_sub(panes);
-        let dead = board.drop_before(oldest);
-        self.shared.schedule(&mut board);
-        drop(board);
-        self.shared.discard(dead)
+        let dead = state.drop_classes(|class| class.pane < oldest);
+        self.shared.tree.schedule(&mut state);
+        drop(state);
+        self.shared.tree.retire(dead);
+        Ok(())
     }
 
     /// Writes all that is in RAM to flash.
@@ -211,8 +210,7 @@ impl CascadeFilter {
     pub fn flush(&mut self) -> Result<()> {
         self.shared.writable()?;
         self.shared.freeze_all()?;
-        let logs = self.shared.board().logs;
-        self.shared.flush_until(|board| board.packed.iter().all(|packed| packed.age.oldest >= logs))
+        self.shared.tree.flush()
     }
 
     /// Works until no merge is due, those tried again that found the disk full: lookups read the fewest runs then that the policy
@@ -222,8 +220,8 @@ impl CascadeFilter {
     /// As [`CascadeFilter::insert`].
     pub fn settle(&mut self) -> Result<()> {
         self.shared.writable()?;
-        let first_task = self.shared.board().next_id;
-        self.shared.settle(first_task)
+        let first_job = self.shared.state().next_job();
+        self.shared.tree.finish_merges(first_job)
     }
 
     /// Merges everything to one run (one for each length of fingerprints, and pane): the fewest blocks and reads.
@@ -236,21 +234,7 @@ impl CascadeFilter {
     pub fn compact(&mut self) -> Result<()> {
         self.flush()?;
         self.settle()?;
-        loop {
-            let mut board = self.shared.board();
-            let first_task = board.next_id;
-            let mut has_begun = false;
-            while let Some(inputs) = idle_family(&board.runs, |_| true) {
-                board.begin_merge(self.shared.kind, inputs, self.shared.shares.lanes);
-                has_begun = true;
-            }
-            self.shared.wake(&mut board);
-            drop(board);
-            if !has_begun {
-                return Ok(());
-            }
-            self.shared.settle(first_task)?;
-        }
+        self.shared.tree.merge_all()
     }
 }
 

@@ -12,6 +12,9 @@ const WRITTEN_BYTE_NS: f64 = 5.0;
 /// Nanoseconds of a random read among many: a flash device does 100,000 a second.
 const READ_NS: f64 = 10_000.0;
 
+/// What merging comes to while writers rest; see `restful` in `lsm/picker`.
+const RUNS_AT_REST: u32 = 2;
+
 /// RAM, flash and I/O of a filter, from [`CascadeOptions::plan`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
@@ -19,15 +22,21 @@ pub struct Plan {
     pub fingerprint_bits: u32,
     /// Levels on flash.
     pub levels: u32,
-    /// The most runs on flash, merges that are under way aside.
+    /// The most runs on flash under full load, merges that are under way aside.
     pub runs: u32,
+    /// The most runs once writers have rested for as long as the merges take, where fingerprints of one length came in one pane: a miss
+    /// reads a block of each. Background threads merge what is an eighth of the longer runs, whatever the policy, and after five
+    /// seconds all but the longest, until the next insert.
+    pub runs_at_rest: u32,
     /// Blocks that a lookup of a key that is not there reads, at most and on average between two merges of the last level.
     pub reads_a_lookup: f64,
     /// Bytes written to flash a key, merges included.
     pub writes_a_key: f64,
     /// Bytes on flash when all keys are in.
     pub flash_bytes: u64,
-    /// Bytes on flash while the largest merge is under way and nothing was committed yet.
+    /// The most bytes on flash while all is merged to one run: the merge gives its inputs back in pieces, which takes at most 0.15 of
+    /// the filter beside it and what two flushes make. Where some of what is merged was committed and some not, space comes back with
+    /// the next commit only, and it may be twice as much as the filter.
     pub flash_peak_bytes: u64,
     /// Keys that wait in RAM between two flushes.
     pub memory_keys: u64,
@@ -49,7 +58,7 @@ impl CascadeOptions {
     /// `InvalidOption`.
     pub fn plan(&self, keys: u64, threads: usize) -> Result<Plan> {
         self.check()?;
-        let memory_keys = shares(self, threads).flush_keys;
+        let memory_keys = shares(self, threads).flush_entries;
         let generation = (0..64).find(|&generation| keys <= self.capacity(generation)).unwrap_or(63);
         let bits = self.bits(generation) + self.value_bits;
         let run_bytes = |keys: f64| keys * (f64::from(bits) - keys.max(1.0).log2() + OVERHEAD_BITS) / 8.0;
@@ -76,10 +85,12 @@ impl CascadeOptions {
             fingerprint_bits: self.bits(generation),
             levels,
             runs: runs as u32,
+            runs_at_rest: (runs as u32).min(RUNS_AT_REST),
             reads_a_lookup: reads.min(flushes),
             writes_a_key: writes,
             flash_bytes,
-            flash_peak_bytes: 2 * flash_bytes,
+            flash_peak_bytes: (flash_bytes + flash_bytes / 20 * 3 + 2 * run_bytes(memory_keys as f64) as u64)
+                .min(2 * flash_bytes),
             memory_keys,
         })
     }

@@ -1,22 +1,20 @@
 //! A cascade filter in its store: what a commit names, and how it comes back.
 //!
-//! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
-//! until a commit that does not name it.
+//! A commit flushes what is in RAM to a run, however short, and names all runs, and the merges that are half done: they go on where they
+//! stand when the filter is opened again. Merges go on beside commits too; `lsm/commit` tells when the space of what they read comes back.
 
-use super::board::{Board, Era};
-use super::format::{RunState, State};
-use super::levels::Run;
+use super::format::{OLDEST_VERSION, State};
 use super::options::CascadeOptions;
-use super::shared::{FLUSH, Shared, Shares};
+use super::shared::Shared;
+use super::table::{FilterState, FingerprintTable};
+use super::write_class::WriteClass;
 use super::{CascadeFilter, Maplet};
 use crate::error::invalid;
-use crate::filter::run::{FingerprintSegment, RunKind, Sign};
+use crate::filter::run::{RunKind, Sign};
 use crate::lock::lock;
-use crate::store::{
-    Entry, FileId, FileRef, Participant, Prepared, Record, Store, Structure, lock_whole, registry,
-};
+use crate::lsm::{Limits, Tree, Version};
+use crate::store::{Entry, Participant, Prepared, Store, Structure, lock_whole, registry};
 use crate::{Error, Result};
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -106,46 +104,23 @@ impl CascadeFilter {
             return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
         }
         options.check()?;
-        let era = Era { number: 0, generation: 0, pane: 0 };
-        let mut board = Board::new(era, 0, options.writers, Vec::new());
-        board.is_changed = true;
-        Self::assemble(store, name, options, board)
+        let writes = WriteClass { revision: 0, generation: 0, pane: 0 };
+        let mut state = FilterState::new(writes, 0, options.writers, Version::default());
+        state.is_changed = true;
+        Self::assemble(store, name, options, state)
     }
 
     fn open_with(store: &Store, name: &str, options: CascadeOptions) -> Result<Self> {
-        let entry = found(store, name)?;
-        let state = decode(name, &entry)?;
-        let stored: usize = state.runs.iter().map(|run| run.pieces).sum();
-        let named = entry.record.files.len();
-        if stored != named {
-            let (expected, found) = (stored.to_string(), named.to_string());
-            return Err(Error::Corrupt {
-                path: name.into(),
-                at: 0,
-                what: "number of files",
-                expected,
-                found,
-            });
-        }
-        let mut files = entry.record.files.iter();
-        let mut runs = Vec::new();
-        for (id, run) in (0..).zip(&state.runs) {
-            let kind = RunKind { fingerprint_bits: run.bits, ..kind_of(store) };
-            let pieces = files
-                .by_ref()
-                .take(run.pieces)
-                .map(|file| Ok(Arc::new(FingerprintSegment::open(store.files(), file, kind)?)));
-            let pieces = pieces.collect::<Result<Vec<_>>>()?;
-            let RunState { level, bits, pane, age, .. } = *run;
-            runs.push(Run { id, pieces, level, bits, pane, age, is_busy: false });
-        }
-        let era = Era { number: 0, generation: state.generation, pane: state.pane };
-        let mut board = Board::new(era, state.logs, options.writers, runs);
-        board.reach_longest(&options);
-        Self::assemble(store, name, options, board)
+        let State { writes, tree, .. } = decode(name, &found(store, name)?)?;
+        let table = FingerprintTable { options, kind: kind_of(store) };
+        let version = tree.open(&table, store.files(), name)?;
+        let mut state = FilterState::new(writes, tree.memtables, options.writers, version);
+        state.note_committed(tree, writes);
+        state.reach_longest(&options);
+        Self::assemble(store, name, options, state)
     }
 
-    fn assemble(store: &Store, name: &str, options: CascadeOptions, board: Board) -> Result<Self> {
+    fn assemble(store: &Store, name: &str, options: CascadeOptions, state: FilterState) -> Result<Self> {
         let reservation = store.budget().reserve(
             &format!("cascade filter {name:?}"),
             options.memory_bytes,
@@ -153,9 +128,11 @@ impl CascadeFilter {
         )?;
         let read_only = store.is_read_only().then(|| store.device().path());
         let spawner = store.workers().spawner();
-        let shares = shares(&options, spawner.threads());
-        let kind = kind_of(store);
-        let shared = Shared::new(options, (store.files().clone(), kind, spawner), read_only, shares, board);
+        let limits = shares(&options, spawner.threads());
+        let table = FingerprintTable { options, kind: kind_of(store) };
+        let files = store.files().clone();
+        let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
+        let shared = Shared::new(options, files, read_only, tree);
         Ok(CascadeFilter { shared, writers_given: 0, _reservation: reservation })
     }
 }
@@ -191,13 +168,30 @@ impl Maplet {
 /// Has a filter or maplet take part in commits.
 fn attach<P>(store: &Store, name: &str, participant: P) -> Result<Arc<Mutex<P>>>
 where
+    P: AsRef<Shared>,
     Mutex<P>: Participant + 'static,
 {
     let participant = Arc::new(Mutex::new(participant));
     match store.attach(name, Arc::clone(&participant) as Arc<dyn Participant>) {
         // Any number of readers may ask; one of them is enough to vouch for the blocks.
-        Err(Error::AlreadyExists { .. }) if store.is_read_only() => Ok(participant),
-        attached => attached.map(|()| participant),
+        Err(Error::AlreadyExists { .. }) if store.is_read_only() => return Ok(participant),
+        attached => attached?,
+    }
+    if !store.is_read_only() {
+        lock(&participant).as_ref().tree.serve(store.publisher(name));
+    }
+    Ok(participant)
+}
+
+impl AsRef<Shared> for CascadeFilter {
+    fn as_ref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl AsRef<Shared> for Maplet {
+    fn as_ref(&self) -> &Shared {
+        &self.filter.shared
     }
 }
 
@@ -230,7 +224,7 @@ fn stored_options(store: &Store, name: &str, is_maplet: bool) -> Result<CascadeO
 }
 
 /// How a filter divides its memory, beside `threads` background threads.
-pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Shares {
+pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Limits {
     // A lane more is a thread more at a merge; packed runs are to have half of the memory all the same.
     let threads = (threads + options.writers.min(2)).min(LANES_MAX);
     let lanes = threads.min(options.memory_bytes / LANE_BYTES).max(1);
@@ -240,11 +234,13 @@ pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Shares {
     let merges = (options.memory_bytes / MERGE_MEMORY_BYTES).clamp(1, MERGES_MAX);
     let merging = lanes * (merges * merge + WRITER_BYTES + FLUSH_BYTES);
     let logs = options.writers * options.log_bytes();
-    let packed_bytes =
+    let frozen_bytes =
         options.memory_bytes.saturating_sub(lookups + merging + logs).max(options.memory_bytes / 4);
-    let flush_keys = (packed_bytes / FLUSH.1 * FLUSH.0 / options.packed_log_bytes() * options.log_keys())
-        .max(options.log_keys()) as u64;
-    Shares { packed_bytes, flush_keys, lanes, merges }
+    let flushed_bytes = frozen_bytes / Limits::FLUSH.1 * Limits::FLUSH.0;
+    let flush_keys = flushed_bytes / options.packed_log_bytes() * options.log_keys();
+    let flush_entries = flush_keys.max(options.log_keys()) as u64;
+    let (lane_entries_min, piece_bytes_min) = (Limits::LANE_ENTRIES_MIN, Limits::PIECE_BYTES_MIN);
+    Limits { frozen_bytes, flush_entries, lanes, merges, lane_entries_min, piece_bytes_min }
 }
 
 impl Participant for Mutex<CascadeFilter> {
@@ -257,11 +253,11 @@ impl Participant for Mutex<CascadeFilter> {
     }
 
     fn committed(&self) {
-        lock(self).committed();
+        lock(self).shared.tree.committed();
     }
 
     fn is_changed(&self) -> bool {
-        lock(self).is_changed()
+        lock(self).shared.tree.is_changed()
     }
 }
 
@@ -275,68 +271,21 @@ impl Participant for Mutex<Maplet> {
     }
 
     fn committed(&self) {
-        lock(self).filter.committed();
+        lock(self).filter.shared.tree.committed();
     }
 
     fn is_changed(&self) -> bool {
-        lock(self).filter.is_changed()
+        lock(self).filter.shared.tree.is_changed()
     }
 }
 
 impl CascadeFilter {
     fn prepare(&mut self) -> Result<Prepared> {
-        // What a commit that failed would have named, and was replaced since, is not needed.
-        self.shared.discard(self.shared.forget_prepared())?;
-        if !self.shared.board().is_changed {
+        if !self.shared.tree.is_changed() {
             return Ok(Prepared::Unchanged);
         }
         self.flush()?;
-        let mut board = self.shared.board();
-        let files: Vec<FileRef> =
-            board.runs.iter().flat_map(|run| &run.pieces).map(|piece| piece.file_ref()).collect();
-        let named: BTreeSet<FileId> = files.iter().map(|file| file.id).collect();
-        board.prepared = named;
-        board.is_prepared = true;
-        // Other writers may have begun logs since theirs were packed.
-        board.is_changed = board.has_entries_in_memory();
-        let state = State {
-            options: self.shared.options,
-            logs: board.logs,
-            generation: board.era.generation,
-            pane: board.era.pane,
-            runs: (board.runs.iter())
-                .map(|run| {
-                    let Run { level, bits, pane, age, .. } = *run;
-                    RunState { level, bits, pieces: run.pieces.len(), pane, age }
-                })
-                .collect(),
-        };
-        Ok(Prepared::Changed(Record { state: state.encode(), files }))
-    }
-
-    fn committed(&self) {
-        let mut board = self.shared.board();
-        board.committed = board.prepared.clone();
-        board.is_prepared = false;
-        // They are the store's to remove now, with the next commit.
-        board.replaced.clear();
-    }
-
-    fn is_changed(&self) -> bool {
-        let board = self.shared.board();
-        board.is_changed || board.is_prepared
-    }
-}
-
-impl Shared {
-    /// Gives the files up that only a commit which failed would have named, and that were replaced since.
-    fn forget_prepared(&self) -> Vec<FileId> {
-        let mut board = self.board();
-        if std::mem::take(&mut board.is_prepared) {
-            board.prepared = board.committed.clone();
-            board.is_changed = true;
-        }
-        std::mem::take(&mut board.replaced)
+        Ok(Prepared::Changed(self.shared.tree.prepare()))
     }
 }
 
@@ -354,6 +303,7 @@ fn found(store: &Store, name: &str) -> Result<Entry> {
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    entry.require(name, registry::FILTER)?;
-    State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
+    entry.require_since(name, registry::FILTER, OLDEST_VERSION)?;
+    let state = State::decode(&entry.record.state, &entry.record.files);
+    state.map_err(|error| error.in_file(Path::new(name)))
 }

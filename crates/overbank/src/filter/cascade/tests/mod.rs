@@ -8,9 +8,10 @@ mod full_disk;
 mod growth;
 mod law;
 mod maplet;
+mod merge_from;
+mod space;
 mod stops;
 mod threads;
-mod whole;
 
 use super::{CascadeFilter, CascadeOptions, Policy};
 use crate::device::sim::SimDevice;
