@@ -21,6 +21,10 @@ pub(crate) fn run(root: &Path) -> ExitCode {
             all_well &= check(root, package, &rest);
         }
     }
+    // What is left out is refused by name.
+    let refusals = ["test", "--quiet", "--target-dir", "target/targets", "-p", "overbank-ingest"];
+    let with_none = ["--no-default-features", "--test", "features"];
+    all_well &= cargo::succeeds(root, &[&refusals[..], &with_none].concat());
     if !all_well {
         return ExitCode::from(1);
     }
