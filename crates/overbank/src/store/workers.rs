@@ -14,12 +14,12 @@
 use super::poison::Poison;
 use crate::Result;
 use crate::device::thread;
-use crate::lock::{lock, wait};
+use crate::lock::{lock, wait, wait_timeout_while, wait_while};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -234,16 +234,15 @@ impl Queue {
             let watches = thread == 0 && state.is_watched && !state.resters.is_empty();
             if !watches {
                 let is_idle = |state: &mut QueueState| is_idle(state) && (thread != 0 || !state.is_watched);
-                state = self.wake[thread].wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner);
+                state = wait_while(&self.wake[thread], state, is_idle);
                 state.idle.retain(|&idle| idle != thread);
                 continue;
             }
             let begun = state.begun;
-            let waited = self.wake[thread].wait_timeout_while(state, IDLE, is_idle);
-            let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            let (after, timed_out) = wait_timeout_while(&self.wake[thread], state, IDLE, is_idle);
             state = after;
             state.idle.retain(|&idle| idle != thread);
-            if timeout.timed_out() && state.running == 0 && state.begun == begun && !state.closed {
+            if timed_out && state.running == 0 && state.begun == begun && !state.closed {
                 state = self.rest(state);
             }
         }

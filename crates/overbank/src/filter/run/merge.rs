@@ -67,8 +67,8 @@ impl Merge {
     /// run of insertions removals go too: they annihilate.
     ///
     /// # Errors
-    /// `Incompatible` if a source's fingerprints are of another kind, or are insertions in a merge of removals; what [`Files::create`]
-    /// says.
+    /// `Incompatible` if a source's fingerprints are of another kind, or are insertions in a merge of removals; what
+    /// [`Files::create`] says.
     pub fn new(
         files: &Files,
         kind: RunKind,
