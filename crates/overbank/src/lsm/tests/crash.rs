@@ -214,7 +214,7 @@ fn a_merge_that_panics_leaves_what_was_published_and_nobody_waiting() {
 const LONG: Policy = Policy::Tiered { fan_out: 2 };
 
 fn long() -> Limits {
-    Limits { flush_entries: 4_000, frozen_bytes: 256 << 10, ..small() }
+    Limits { flush_entries: 4_000, frozen_bytes: 256 << 10, piece_bytes_min: 128 << 10, ..small() }
 }
 
 /// A table of 8,000 keys that is committed while most of it is merged, and how many blocks it had.
