@@ -481,6 +481,11 @@ impl<T: Table> Tree<T> {
         self.test.publishes_always.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it merges while writers rest.
+    pub(crate) fn is_served(&self) -> bool {
+        self.publisher.get().is_some()
+    }
+
     /// Begins to merge everything.
     pub(crate) fn begin_all(self: &Arc<Self>) {
         let mut state = self.state();

@@ -385,6 +385,42 @@ mod tests {
     }
 
     #[test]
+    fn idle_threads_ask_for_work_as_long_as_there_is_some_and_again_after_jobs() {
+        for threads in [1, 3] {
+            let (workers, poison) = pool(threads);
+            let (tell, told) = std::sync::mpsc::channel();
+            let calls = AtomicUsize::new(0);
+            workers.spawner().when_idle(move || {
+                let call = calls.fetch_add(1, Ordering::Relaxed);
+                tell.send(call).ok()?;
+                // The third call finds nothing more to do.
+                Some(call < 2)
+            });
+            assert_eq!([told.recv(), told.recv(), told.recv()], [Ok(0), Ok(1), Ok(2)]);
+            workers.spawn(|| Ok(())).wait().unwrap();
+            assert_eq!(told.recv(), Ok(3));
+            drop(told);
+            // Who is gone is asked once more, and no more: its channel is closed.
+            workers.spawn(|| Ok(())).wait().unwrap();
+            while !lock(&workers.queue.state).resters.is_empty() {
+                std::thread::yield_now();
+            }
+            poison.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_panic_while_the_threads_are_idle_poisons() {
+        let (workers, poison) = pool(2);
+        workers.spawner().when_idle(|| panic!("a planted panic"));
+        while poison.check().is_ok() {
+            std::thread::yield_now();
+        }
+        assert!(poison.check().unwrap_err().to_string().contains("a planted panic"));
+        drop(workers);
+    }
+
+    #[test]
     fn a_panic_or_an_error_poisons_with_its_text() {
         for threads in [0, 2] {
             let (workers, poison) = pool(threads);

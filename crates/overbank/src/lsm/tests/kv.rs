@@ -119,7 +119,8 @@ impl Kv {
 
     pub(super) fn compact(&self) -> Result<()> {
         self.flush()?;
-        self.tree.finish_merges(self.tree.state().next_job())?;
+        let first_job = self.tree.state().next_job();
+        self.tree.finish_merges(first_job)?;
         self.tree.merge_all()
     }
 
