@@ -270,7 +270,11 @@ impl Files {
         self.shelf.poison.check_process()
     }
 
-    fn writable(&self) -> Result<()> {
+    /// Whether the store takes writes.
+    ///
+    /// # Errors
+    /// `Forked`, `ReadOnly`, `Poisoned`.
+    pub(crate) fn writable(&self) -> Result<()> {
         self.check_process()?;
         if self.shelf.pinned.is_some() {
             return Err(Error::ReadOnly { path: self.shelf.device.path() });
