@@ -107,8 +107,9 @@ mod lock;
 mod lsm;
 pub mod pipeline;
 pub mod profile;
-#[cfg(not(feature = "internals"))]
+// Parts of it are there for tests, fuzz targets and benches alone.
 #[allow(dead_code, unused_imports)]
+#[cfg(not(feature = "internals"))]
 mod segment;
 #[cfg(feature = "internals")]
 pub mod segment;

@@ -16,7 +16,8 @@
 //! | operation | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
 //! | `update`, `with` | one lock, and what the sketch takes | 0 | 0 | – |
-//! | a commit, changed | its bytes | 0 | bytes / 4080 | a copy of the bytes; 256 KiB for sketches of more than 1 MiB that are written in pieces |
+//! | a commit, changed | its bytes | 0 | bytes / 4080 | a copy of the bytes; 256 KiB for sketches of more than 1 MiB that are
+//! written in pieces |
 //! | a commit, unchanged | 0 | 0 | 0 | 0 |
 //! | open | its bytes | bytes / 4080 | 0 | the sketch |
 
