@@ -20,6 +20,7 @@
 //!
 //! There is no unsafe code here; streaming stores live in `bits`.
 
+mod asked;
 mod buffer;
 mod merge;
 mod order;
@@ -28,6 +29,7 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use asked::ask_in_order;
 pub use buffer::{Partitions, UpdateBuffer};
 pub use merge::{Combine, Merge, combine_in_place, merge_two};
 pub use order::HashOrdered;

@@ -11,7 +11,7 @@
 //! 2. A file that the last commit, or one under way, names is not removed; the store does that once no commit names it.
 
 use super::levels::{Age, Run, due, level_of};
-use super::options::{CascadeOptions, Policy};
+use super::options::{FilterOptions, Policy};
 use super::task::{Lane, Task, ranges};
 use crate::Error;
 use crate::filter::run::{FingerprintSegment, PackedRun, RunKind};
@@ -126,14 +126,14 @@ impl Board {
     }
 
     /// Notes that a writer's log takes its first entry; returns how many it may take before the generation could be full.
-    pub(super) fn begin_log(&mut self, writer: usize, options: &CascadeOptions) -> u64 {
+    pub(super) fn begin_log(&mut self, writer: usize, options: &FilterOptions) -> u64 {
         self.open_logs[writer] = Some(self.logs);
         self.is_changed = true;
         self.left(options) / self.open_logs.len() as u64
     }
 
     /// How many different fingerprints the generation takes yet, for sure.
-    pub(super) fn left(&self, options: &CascadeOptions) -> u64 {
+    pub(super) fn left(&self, options: &FilterOptions) -> u64 {
         let generation = self.era.generation;
         options.capacity(generation).saturating_sub(self.fingerprints_of(generation, options))
     }
@@ -144,7 +144,7 @@ impl Board {
         writer: Option<usize>,
         run: PackedRun,
         era: Era,
-        options: &CascadeOptions,
+        options: &FilterOptions,
     ) {
         let newest = self.logs;
         self.logs += 1;
@@ -158,7 +158,7 @@ impl Board {
     }
 
     /// Begins a generation of longer fingerprints; false if this one has the longest.
-    fn begin_generation(&mut self, options: &CascadeOptions) -> bool {
+    fn begin_generation(&mut self, options: &FilterOptions) -> bool {
         let Era { number, generation, .. } = self.era;
         let is_longer = options.bits(generation + 1) > options.bits(generation);
         if is_longer {
@@ -171,7 +171,7 @@ impl Board {
     /// How many of `keys` keys may be looked up and inserted together while the logs hold `in_logs`, at least one. More than the
     /// generation takes would be told apart by its short fingerprints alone, and taken for each other beyond the promised rate. Where
     /// little room is left a generation begins, so that long batches are not asked for in many short ones.
-    pub(super) fn room_for(&mut self, keys: usize, in_logs: u64, options: &CascadeOptions) -> usize {
+    pub(super) fn room_for(&mut self, keys: usize, in_logs: u64, options: &FilterOptions) -> usize {
         loop {
             let left = self.left(options).saturating_sub(in_logs);
             let worth_asking = (options.capacity(self.era.generation) / 8).max(TOGETHER_KEYS_MIN);
@@ -186,7 +186,7 @@ impl Board {
 
     /// Lets new entries have fingerprints that are no shorter than any there is: a shorter tombstone would take from other keys too,
     /// and what shorter ones call alike may be in with longer ones.
-    pub(super) fn reach_longest(&mut self, options: &CascadeOptions) {
+    pub(super) fn reach_longest(&mut self, options: &FilterOptions) {
         let longest = self.runs.iter().map(|run| run.bits).max().unwrap_or(0);
         while options.bits(self.era.generation) + options.value_bits < longest {
             if !self.begin_generation(options) {
@@ -220,7 +220,7 @@ impl Board {
     }
 
     /// Different fingerprints of a generation, as far as is known without merging.
-    fn fingerprints_of(&self, generation: u32, options: &CascadeOptions) -> u64 {
+    fn fingerprints_of(&self, generation: u32, options: &FilterOptions) -> u64 {
         let bits = options.bits(generation) + options.value_bits;
         let packed =
             self.packed.iter().filter(|packed| packed.bits == bits).map(|packed| packed.run.fingerprints());

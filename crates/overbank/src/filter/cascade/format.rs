@@ -11,7 +11,7 @@
 //! All numbers are little-endian; lazy is 0 or 1. A change to any byte bumps [`VERSION`].
 
 use super::levels::Age;
-use super::options::{CascadeOptions, Policy};
+use super::options::{FilterOptions, Policy};
 use crate::error::corrupt_bytes as corrupt;
 use crate::{Error, Result};
 
@@ -31,7 +31,7 @@ const LEVEL_MAX: i32 = 64;
 /// What the manifest keeps of a filter.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct State {
-    pub(super) options: CascadeOptions,
+    pub(super) options: FilterOptions,
     pub(super) logs: u64,
     pub(super) generation: u32,
     pub(super) pane: u64,
@@ -106,8 +106,16 @@ impl State {
         let memory_bytes = usize::try_from(fields.u64()?).unwrap_or(usize::MAX);
         let (writers, panes) = (fields.u32()? as usize, fields.u32()?);
         let value_bits = value_bits.into();
-        let options =
-            CascadeOptions { memory_bytes, keys, false_positive_rate, policy, value_bits, writers, panes };
+        let options = FilterOptions {
+            memory_bytes,
+            keys,
+            false_positive_rate,
+            policy,
+            value_bits,
+            writers,
+            panes,
+            ..FilterOptions::default()
+        };
         options.check().map_err(|why| corrupt(8, "the options", "valid ones", why))?;
         let (logs, generation) = (fields.u64()?, fields.u32()?);
         let count = fields.u32()? as usize;

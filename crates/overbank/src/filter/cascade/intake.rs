@@ -3,49 +3,27 @@
 use super::board::{Board, Era};
 use super::memtable::EntryLayout;
 use super::shared::{Shared, Slot};
+use crate::Result;
 use crate::filter::run::{PackedRun, RunKind};
 use crate::lock::lock;
-use crate::{KeyHash, Result};
 use std::sync::{Arc, MutexGuard};
 
 /// Keys taken at a time: all of them or, where the disk is full, none.
-const CHUNK_KEYS: usize = 1 << 12;
-
-/// Inserts and removes beside other writers, from a thread of its own; see [`CascadeFilter::writer`](super::CascadeFilter::writer).
-#[derive(Debug)]
-pub struct CascadeWriter {
-    pub(super) shared: Arc<Shared>,
-    pub(super) slot: usize,
-}
-
-impl CascadeWriter {
-    /// As [`CascadeFilter::insert`](super::CascadeFilter::insert).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn insert(&mut self, hashes: &[KeyHash]) -> Result<()> {
-        self.shared.add(self.slot, hashes.iter().map(|hash| (hash.high(), 0)), false)
-    }
-
-    /// As [`CascadeFilter::remove`](super::CascadeFilter::remove).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn remove(&mut self, hashes: &[KeyHash]) -> Result<()> {
-        self.shared.removable()?;
-        self.shared.add(self.slot, hashes.iter().map(|hash| (hash.high(), 0)), true)
-    }
-}
+pub(super) const CHUNK_KEYS: usize = 1 << 12;
 
 impl Shared {
-    /// Adds entries, a key's hash and a value each, through the log of a writer.
+    /// Adds entries, a key's hash and a value each, through the memtable of a slot that is free.
     pub(super) fn add(
         self: &Arc<Self>,
-        slot: usize,
         mut entries: impl ExactSizeIterator<Item = (u64, u64)>,
         is_removal: bool,
     ) -> Result<()> {
         self.writable()?;
+        if entries.len() == 0 {
+            return Ok(());
+        }
+        let taken_slot = self.writers.take();
+        let slot = taken_slot.number;
         while entries.len() > 0 {
             let keys = entries.len().min(CHUNK_KEYS);
             self.make_room()?;
@@ -78,7 +56,7 @@ impl Shared {
             (board.era, board.left(&self.options))
         };
         if keys as u64 > left {
-            return self.add(0, prefixes.map(|prefix| (prefix, 0)), false);
+            return self.add(prefixes.map(|prefix| (prefix, 0)), false);
         }
         let kind = RunKind { fingerprint_bits: self.entry_bits(era), ..self.kind };
         let mask = self.place(era).mask;
@@ -104,7 +82,7 @@ impl Shared {
         Ok(slot)
     }
 
-    fn begin_era(&self, slot: &mut Slot) {
+    pub(super) fn begin_era(&self, slot: &mut Slot) {
         slot.era = self.board().era;
     }
 

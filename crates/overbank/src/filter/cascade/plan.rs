@@ -1,6 +1,6 @@
 //! What a filter will cost, before it is made.
 
-use super::options::{CascadeOptions, Policy};
+use super::options::{FilterOptions, Policy};
 use super::saved::shares;
 use crate::Result;
 use crate::error::invalid;
@@ -12,7 +12,7 @@ const WRITTEN_BYTE_NS: f64 = 5.0;
 /// Nanoseconds of a random read among many: a flash device does 100,000 a second.
 const READ_NS: f64 = 10_000.0;
 
-/// RAM, flash and I/O of a filter, from [`CascadeOptions::plan`].
+/// RAM, flash and I/O of a filter, from [`FilterOptions::plan`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
     /// Bits of a fingerprint.
@@ -33,14 +33,14 @@ pub struct Plan {
     pub memory_keys: u64,
 }
 
-impl CascadeOptions {
+impl FilterOptions {
     /// What these options will cost for `keys` different keys, each inserted once, beside `threads` background threads.
     ///
     /// ```
-    /// use overbank::filter::cascade::{CascadeOptions, Policy};
-    /// let tiered = CascadeOptions::default().plan(1 << 30, 1)?;
+    /// use overbank::filter::cascade::{FilterOptions, Policy};
+    /// let tiered = FilterOptions::default().plan(1 << 30, 1)?;
     /// let policy = Policy::LazyLevelled { fan_out: 8 };
-    /// let lazy = CascadeOptions { policy, ..CascadeOptions::default() }.plan(1 << 30, 1)?;
+    /// let lazy = FilterOptions::new().policy(policy).plan(1 << 30, 1)?;
     /// assert!(tiered.writes_a_key < lazy.writes_a_key && tiered.reads_a_lookup > lazy.reads_a_lookup);
     /// # Ok::<(), overbank::Error>(())
     /// ```
@@ -89,11 +89,11 @@ impl CascadeOptions {
     /// lazy-levelled or a fan-out of few for many lookups.
     ///
     /// ```
-    /// use overbank::filter::cascade::{CascadeOptions, Policy};
-    /// let options = CascadeOptions::default();
+    /// use overbank::filter::cascade::{FilterOptions, Policy};
+    /// let options = FilterOptions::default();
     /// let written = options.for_lookups(1 << 33, 0.0, 1)?;
     /// let asked = options.for_lookups(1 << 33, 1.0, 1)?;
-    /// assert!(matches!(written.policy, Policy::Tiered { fan_out } if fan_out >= 8));
+    /// assert!(matches!(written.merge_policy(), Policy::Tiered { fan_out } if fan_out >= 8));
     /// assert!(asked.plan(1 << 33, 1)?.reads_a_lookup < written.plan(1 << 33, 1)?.reads_a_lookup);
     /// # Ok::<(), overbank::Error>(())
     /// ```
@@ -107,7 +107,7 @@ impl CascadeOptions {
         let mut best: Option<(f64, Self)> = None;
         for fan_out in [16, 12, 8, 6, 4, 3, 2] {
             for policy in [Policy::Tiered { fan_out }, Policy::LazyLevelled { fan_out }] {
-                let options = CascadeOptions { policy, ..self };
+                let options = FilterOptions { policy, ..self };
                 let plan = options.plan(keys, threads)?;
                 let cost =
                     plan.writes_a_key * WRITTEN_BYTE_NS + lookups_a_key * plan.reads_a_lookup * READ_NS;

@@ -3,21 +3,17 @@
 use super::board::Board;
 use super::levels::Age;
 use super::shared::Shared;
+use crate::Result;
+use crate::batch::ask_in_order;
 use crate::filter::run::{FingerprintSegment, PackedRun, RunKind, Source, count_many};
 use crate::lock::lock;
-use crate::{KeyHash, Result};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Reads in flight.
 pub(super) const DEPTH: usize = 128;
 /// So many packed runs of about the same length are merged when somebody looks keys up in them.
 const PACKED_FAN_OUT: usize = 4;
-
-/// Asks the filter beside those who write to it; see [`CascadeFilter::reader`](super::CascadeFilter::reader).
-#[derive(Clone, Debug)]
-pub struct CascadeReader {
-    pub(super) shared: Arc<Shared>,
-}
 
 /// All packed runs and runs of a moment.
 #[derive(Debug)]
@@ -41,43 +37,16 @@ impl View {
     }
 }
 
-impl CascadeReader {
-    /// As [`CascadeFilter::contains_many`](super::CascadeFilter::contains_many).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn contains_many(&self, hashes: &[KeyHash]) -> Result<Vec<bool>> {
-        self.shared.ask(hashes, true, |sum| sum > 0)
-    }
-
-    /// As [`CascadeFilter::count_many`](super::CascadeFilter::count_many).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn count_many(&self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
-        self.shared.ask(hashes, false, |sum| u64::try_from(sum).unwrap_or(0))
-    }
-}
-
 impl Shared {
-    /// What `answer` makes of the sum of each key's counts, in the order of `hashes`; see [`Shared::sums`].
-    fn ask<T: Clone + Default>(
+    /// Tells `answer` the place of each prefix and the sum of its counts; see [`Shared::sums`].
+    pub(super) fn ask(
         &self,
-        hashes: &[KeyHash],
+        prefixes: impl Iterator<Item = u64>,
         presence: bool,
-        answer: impl Fn(i64) -> T,
-    ) -> Result<Vec<T>> {
-        let mut asked: Vec<(u64, usize)> = hashes.iter().map(|hash| hash.high()).zip(0..).collect();
-        asked.sort_unstable();
-        let mut answers = vec![T::default(); hashes.len()];
-        let (mut prefixes, mut sums) = (Vec::new(), Vec::new());
-        for asked in asked.chunks(self.options.questions()) {
-            prefixes.clear();
-            prefixes.extend(asked.iter().map(|one| one.0));
-            self.sums(&prefixes, presence, &mut sums)?;
-            asked.iter().zip(&sums).for_each(|(one, &sum)| answers[one.1] = answer(sum));
-        }
-        Ok(answers)
+        answer: impl FnMut(usize, i64),
+    ) -> Result<()> {
+        let at_once = self.options.questions();
+        ask_in_order(prefixes, at_once, |prefixes, sums| self.sums(prefixes, presence, sums), answer)
     }
 
     /// Sets `sums` to the counts of ascending prefixes of hashes, added up over the whole filter. If only their `presence` is of
@@ -115,12 +84,9 @@ impl Shared {
         let board = self.board();
         let view = View::of(&board);
         drop(board);
-        let mut entries = Vec::new();
         for slot in slots.iter_mut().filter(|slot| !slot.log.is_empty()) {
-            let mask = self.place(slot.era).mask;
-            entries.clear();
-            entries.extend(prefixes.iter().map(|prefix| prefix & mask));
-            slot.log.count_many(&entries, sums);
+            let place = self.place(slot.era);
+            slot.log.count_many(prefixes, place, sums);
         }
         Ok(view)
     }
@@ -130,7 +96,10 @@ impl Shared {
     pub(super) fn join_packed(&self) -> Result<()> {
         loop {
             let mut board = self.board();
-            let Some(ids) = short_packed(&mut board, self.shares.packed_bytes / 8) else { return Ok(()) };
+            let Some(ids) = short_packed(&mut board, self.shares.packed_bytes / 8) else {
+                self.joined_logs.store(board.logs, Ordering::Relaxed);
+                return Ok(());
+            };
             let inputs: Vec<_> =
                 board.packed.iter().filter(|packed| ids.contains(&packed.id)).cloned().collect();
             drop(board);

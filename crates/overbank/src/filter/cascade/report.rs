@@ -1,17 +1,17 @@
 //! What a filter holds.
 
-use super::CascadeFilter;
+use super::Filter;
 use super::levels::Run;
-use super::options::CascadeOptions;
+use super::options::FilterOptions;
 use crate::lock::lock;
 
-/// What a filter holds and costs at this moment, from [`CascadeFilter::report`].
+/// What a filter holds and costs at this moment, from [`Filter::report`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// Its options.
-    pub options: CascadeOptions,
+    pub options: FilterOptions,
     /// Fingerprints in all runs, those counted twice that are in two of them; tombstones not among them. How many keys that are,
-    /// [`CascadeFilter::distinct`] tells.
+    /// [`Filter::distinct`] tells.
     pub fingerprints: u64,
     /// Occurrences inserted, less those that merges saw removed.
     pub occurrences: u64,
@@ -52,10 +52,10 @@ pub struct RunReport {
     pub pane: u64,
 }
 
-impl CascadeFilter {
+impl Filter {
     /// What the filter holds and costs now.
     pub fn report(&self) -> Report {
-        let shared = &self.shared;
+        let shared = self.shared();
         let slots: Vec<_> = shared.slots.iter().map(lock).collect();
         let board = shared.board();
         let in_logs: u64 = slots.iter().map(|slot| slot.log.len() as u64).sum();

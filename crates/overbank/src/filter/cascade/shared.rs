@@ -10,13 +10,15 @@
 //! speed of the device: the paper's deamortization. Without background threads the writers do all of it, in a fixed order.
 
 use super::board::{Board, Era, Stall};
+use super::key_locks::KeyLocks;
 use super::memtable::Memtable;
-use super::options::{CascadeOptions, Policy};
+use super::options::{FilterOptions, Policy};
 use super::task::Lane;
+use super::writers::WriterSlots;
 use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, PackedRun, RunKind, Source};
 use crate::lock::{lock, wait};
 use crate::store::{FileId, Files, Spawner};
-use crate::{Error, Result};
+use crate::{Error, KeyHasher, Result};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -37,13 +39,20 @@ pub(super) struct Slot {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) options: CascadeOptions,
+    pub(super) options: FilterOptions,
     pub(super) files: Files,
     /// The kind of all runs, but for the length of fingerprints.
     pub(super) kind: RunKind,
     /// Where the store is, if it is open read-only.
     pub(super) read_only: Option<PathBuf>,
+    /// How keys are hashed.
+    pub(super) hasher: KeyHasher,
+    /// The memtables; none where the store is open read-only.
     pub(super) slots: Vec<Mutex<Slot>>,
+    pub(super) writers: WriterSlots,
+    pub(super) key_locks: KeyLocks,
+    /// How many memtables had been frozen when packed runs were last looked through for some to join.
+    pub(super) joined_logs: AtomicU64,
     pub(super) shares: Shares,
     spawner: Spawner,
     board: Mutex<Board>,
@@ -69,16 +78,21 @@ pub(super) struct Shares {
 
 impl Shared {
     pub(super) fn new(
-        options: CascadeOptions,
-        (files, kind, spawner): (Files, RunKind, Spawner),
+        options: FilterOptions,
+        (files, hasher, kind, spawner): (Files, KeyHasher, RunKind, Spawner),
         read_only: Option<PathBuf>,
         shares: Shares,
         board: Board,
     ) -> Arc<Self> {
         let era = board.era;
         let slot = |_| Mutex::new(Slot { log: Memtable::new(&options), era });
+        let slots = if read_only.is_some() { 0 } else { options.writers };
         Arc::new(Shared {
-            slots: (0..options.writers).map(slot).collect(),
+            hasher,
+            slots: (0..slots).map(slot).collect(),
+            writers: WriterSlots::new(slots),
+            key_locks: KeyLocks::new(),
+            joined_logs: AtomicU64::new(u64::MAX),
             options,
             files,
             kind,
@@ -264,7 +278,7 @@ impl Shared {
         if !self.has_work.load(Ordering::Acquire) {
             return Ok(());
         }
-        let owed = (keys as f64 * self.work_a_key()) as i64;
+        let owed = (keys as f64 * self.work_a_key()).ceil() as i64;
         if self.balance.fetch_sub(owed, Ordering::Relaxed) >= owed || later {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Two filters made one: everything of another one added.
 
-use super::CascadeFilter;
+use super::Filter;
 use super::board::Board;
 use super::fingerprints::{lengths, of_length};
 use super::levels::{Age, Run, level_of};
@@ -9,7 +9,7 @@ use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, RunKind};
 use crate::{Error, Result};
 use std::sync::Arc;
 
-impl CascadeFilter {
+impl Filter {
     /// Adds everything that is in `other`, of the same seed, in this store or another: counts add up. If `other` has longer
     /// fingerprints, new entries of this filter have such from now on.
     ///
@@ -18,40 +18,41 @@ impl CascadeFilter {
     ///
     /// # Errors
     /// `Incompatible` for another seed, hash or length of values; `InvalidOption` if the false-positive rate of both together is
-    /// above this filter's bound, or for windows; as [`CascadeFilter::insert`]. What was added before an error stays.
-    pub fn merge_from(&mut self, other: &CascadeFilter) -> Result<()> {
-        self.shared.writable()?;
+    /// above this filter's bound, or for windows; as [`Filter::insert`]. What was added before an error stays.
+    pub fn merge_from(&self, other: &Filter) -> Result<()> {
+        self.shared().writable()?;
         self.check_other(other)?;
         let view = other.view()?;
         let lengths = lengths(&view);
         for &bits in &lengths {
-            let kind = RunKind { fingerprint_bits: bits, ..self.shared.kind };
+            let kind = RunKind { fingerprint_bits: bits, ..self.shared().kind };
             // With a single length, all that a tombstone can take from is here.
             let options = MergeOptions { is_last_level: lengths.len() == 1, ..MergeOptions::default() };
-            let merge = Merge::new(&self.shared.files, kind, &of_length(&view, bits), 0..=u64::MAX, options)?;
+            let merge =
+                Merge::new(&self.shared().files, kind, &of_length(&view, bits), 0..=u64::MAX, options)?;
             let info = merge.finish()?;
             if info.fingerprints == 0 {
-                self.shared.discard(vec![info.file.id])?;
+                self.shared().discard(vec![info.file.id])?;
                 continue;
             }
-            let run = FingerprintSegment::open(&self.shared.files, &info.file, kind)?;
-            let mut board = self.shared.board();
+            let run = FingerprintSegment::open(&self.shared().files, &info.file, kind)?;
+            let mut board = self.shared().board();
             add_run(
                 &mut board,
                 run,
-                level_of(info.fingerprints, self.shared.shares.flush_keys, self.shared.options.policy),
+                level_of(info.fingerprints, self.shared().shares.flush_keys, self.shared().options.policy),
             );
-            board.reach_longest(&self.shared.options);
-            self.shared.note_era(&board);
-            self.shared.schedule(&mut board);
+            board.reach_longest(&self.shared().options);
+            self.shared().note_era(&board);
+            self.shared().schedule(&mut board);
         }
         Ok(())
     }
 
-    fn check_other(&self, other: &CascadeFilter) -> Result<()> {
-        let shape = |filter: &CascadeFilter| {
-            let RunKind { seed_fingerprint, hash_kind, .. } = filter.shared.kind;
-            (seed_fingerprint, hash_kind, filter.shared.options.value_bits)
+    fn check_other(&self, other: &Filter) -> Result<()> {
+        let shape = |filter: &Filter| {
+            let RunKind { seed_fingerprint, hash_kind, .. } = filter.shared().kind;
+            (seed_fingerprint, hash_kind, filter.shared().options.value_bits)
         };
         if shape(self) != shape(other) {
             let [expected, found] = [self, other].map(|filter| {
@@ -60,11 +61,11 @@ impl CascadeFilter {
             });
             return Err(Error::Incompatible { what: "the hash of a filter's keys", expected, found });
         }
-        if self.shared.options.panes > 0 || other.shared.options.panes > 0 {
+        if self.shared().options.panes > 0 || other.shared().options.panes > 0 {
             return invalid("panes", "of a window", "only filters that forget nothing are merged");
         }
         let rate = self.report().false_positive_rate + other.report().false_positive_rate;
-        let bound = self.shared.options.false_positive_rate;
+        let bound = self.shared().options.false_positive_rate;
         if rate > bound {
             let why = format!(
                 "both together would answer wrongly at a rate of {rate:.3e}; build them with more expected keys, or merge into a \

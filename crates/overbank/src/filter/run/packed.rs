@@ -167,6 +167,22 @@ impl PackedRun {
         Ok(())
     }
 
+    /// The count of the fingerprint of one prefix.
+    ///
+    /// # Errors
+    /// `Corrupt` if the RAM has other bytes than were written.
+    pub fn count(&self, prefix: u64) -> Result<i64> {
+        let fingerprint = self.kind.fingerprint_of(prefix);
+        // The last block that begins at or below it.
+        let Some(block) = self.blocks.partition_point(|block| block.first <= fingerprint).checked_sub(1)
+        else {
+            return Ok(0);
+        };
+        let mut count = [0];
+        add_counts(self.body(block), self.kind, &[prefix], &mut count)?;
+        Ok(count[0])
+    }
+
     /// Goes through the entries of fingerprints in `range` in order. It keeps the run.
     pub fn cursor(self: &Arc<Self>, range: RangeInclusive<u64>) -> PackedCursor {
         let blocks = self.blocks_of(&range);

@@ -1,0 +1,134 @@
+//! One key at a time, as a crawler or a server asks: no allocation, no sort.
+//!
+//! ```text
+//!   key lock ─▶ memtables, all locked: hash index ─▶ packed runs: a block each ─▶ flash, if there are runs: a block each, unlocked
+//!                   └───────── not there: pushed under the same locks ◀─┘                           └─▶ not there: inserted as a batch of one
+//! ```
+//!
+//! The memtables are locked all at once, in ascending order, so that each entry is seen in one place: in a memtable, or in what was
+//! packed of it.
+
+use super::board::Board;
+use super::query::View;
+use super::shared::{Shared, Slot};
+use crate::Result;
+use crate::filter::run::{FingerprintSegment, count_many};
+use crate::lock::lock;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// So many single keys pay together for the work that they make.
+const PAID_TOGETHER: usize = 1 << 8;
+
+/// What RAM has of a key.
+struct Found {
+    /// Its counts in memtables and packed runs.
+    sum: i64,
+    /// The runs on flash, if they have to be asked.
+    on_flash: Option<View>,
+    /// Whether packed runs came that may be joined.
+    has_news: bool,
+}
+
+impl Shared {
+    /// The sum of a key's counts over the whole filter. If only its `presence` is of interest, what is in RAM is not looked for on
+    /// flash.
+    pub(super) fn sum(&self, prefix: u64, presence: bool) -> Result<i64> {
+        self.files.check_process()?;
+        let found = self.in_memtables(&self.slots, 0, prefix, presence)?;
+        self.join_after(&found)?;
+        self.with_flash(prefix, found)
+    }
+
+    /// Inserts a key that is not there; whether it was not.
+    pub(super) fn insert_one_if_absent(self: &Arc<Self>, prefix: u64) -> Result<bool> {
+        self.writable()?;
+        let _held = self.key_locks.of_key(prefix);
+        let Some((first, others)) = self.slots.split_first() else { return Ok(false) };
+        let mut slot = lock(first);
+        let found = self.in_slot(&mut slot, others, 0, prefix, true)?;
+        if found.sum > 0 {
+            drop(slot);
+            self.join_after(&found)?;
+            return Ok(false);
+        }
+        // What begins a memtable, an era or a look at flash is done as for many keys.
+        let is_simple = found.on_flash.is_none()
+            && !found.has_news
+            && !slot.log.is_empty()
+            && slot.era.number == self.era_number();
+        if is_simple {
+            self.push_one(slot, prefix)?;
+            return Ok(true);
+        }
+        drop(slot);
+        self.join_after(&found)?;
+        if self.with_flash(prefix, found)? > 0 {
+            return Ok(false);
+        }
+        self.add(std::iter::once((prefix, 0)), false)?;
+        Ok(true)
+    }
+
+    /// Puts a key into the first memtable, which is locked, of the present era, and has room.
+    fn push_one(self: &Arc<Self>, mut slot: MutexGuard<'_, Slot>, prefix: u64) -> Result<()> {
+        let place = self.place(slot.era);
+        slot.log.push(std::iter::once((prefix, 0)), place, false);
+        let (keys, is_full) = (slot.log.len(), slot.log.is_full());
+        if is_full {
+            self.freeze(0, &mut slot)?;
+            self.begin_era(&mut slot);
+        }
+        drop(slot);
+        if is_full || keys.is_multiple_of(PAID_TOGETHER) {
+            self.pace(PAID_TOGETHER, is_full)?;
+        }
+        Ok(())
+    }
+
+    /// Locks the memtables `slots`, asks them and then what there is besides.
+    fn in_memtables(&self, slots: &[Mutex<Slot>], sum: i64, prefix: u64, presence: bool) -> Result<Found> {
+        match slots.split_first() {
+            Some((first, others)) => self.in_slot(&mut lock(first), others, sum, prefix, presence),
+            None => in_packed(&self.board(), sum, prefix, presence, self.joined_logs.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn in_slot(
+        &self,
+        slot: &mut Slot,
+        others: &[Mutex<Slot>],
+        sum: i64,
+        prefix: u64,
+        presence: bool,
+    ) -> Result<Found> {
+        let count = if slot.log.is_empty() { 0 } else { slot.log.count(prefix, self.place(slot.era)) };
+        self.in_memtables(others, sum + count, prefix, presence)
+    }
+
+    /// Joins packed runs if some came since that was last tried. No lock but a key's is held.
+    fn join_after(&self, found: &Found) -> Result<()> {
+        if found.has_news {
+            self.join_packed()?;
+        }
+        Ok(())
+    }
+
+    /// The sum of what RAM has of a key and what flash has.
+    fn with_flash(&self, prefix: u64, found: Found) -> Result<i64> {
+        let Some(View { runs, .. }) = found.on_flash else { return Ok(found.sum) };
+        let runs: Vec<&FingerprintSegment> = runs.iter().map(|run| &**run).collect();
+        let mut sum = [found.sum];
+        count_many(&self.files, &runs, &[prefix], runs.len(), &mut sum)?;
+        Ok(sum[0])
+    }
+}
+
+/// Asks the packed runs, whose lock is held with those of all memtables.
+fn in_packed(board: &Board, mut sum: i64, prefix: u64, presence: bool, joined_logs: u64) -> Result<Found> {
+    for packed in &board.packed {
+        sum = sum.saturating_add(packed.run.count(prefix)?);
+    }
+    let is_open = !board.runs.is_empty() && !(presence && sum > 0);
+    Ok(Found { sum, on_flash: is_open.then(|| View::of(board)), has_news: board.logs != joined_logs })
+}
