@@ -5,7 +5,7 @@ use crate::{Bench, Case, Clock, Metric, Params, Random, Result, Run, Workload, d
 use overbank::batch::merge_two;
 use overbank::device::memory::MemoryDevice;
 use overbank::filter::run::{
-    Entries, Merge, MergeOptions, PackedRun, RunInfo, RunKind, RunWriter, Source, count_many,
+    Entries, Merge, MergeOptions, PackedRun, RunInfo, RunKind, RunWriter, Sign, Source, count_many,
 };
 use overbank::store::{Files, Store, StoreOptions};
 use overbank::{HashKind, filter};
@@ -43,6 +43,7 @@ fn density(run: &mut Run<'_>, keys: usize, remainder_bits: u32) -> Result<()> {
         fingerprint_bits: keys.ilog2() + remainder_bits,
         seed_fingerprint: 1,
         hash_kind: HashKind::Xxh3,
+        sign: Sign::Insertions,
     };
     let store = Store::create_on(Arc::new(MemoryDevice::new()), StoreOptions::new().reserve_bytes(0))?;
     let files = store.files();
@@ -59,7 +60,7 @@ fn density(run: &mut Run<'_>, keys: usize, remainder_bits: u32) -> Result<()> {
     ]);
     let bits = info.file.bytes as f64 * 8.0 / info.fingerprints as f64;
     run.figure(Case::Build, "overbank", Metric::BitsPerKey, bits, params.clone())?;
-    let packed = PackedRun::new(kind, &all, &[])?;
+    let packed = PackedRun::new(kind, &all)?;
     let bits = packed.memory_bytes() as f64 * 8.0 / packed.fingerprints() as f64;
     run.figure(Case::Build, "packed", Metric::BitsPerKey, bits, params)?;
 
@@ -73,9 +74,7 @@ fn density(run: &mut Run<'_>, keys: usize, remainder_bits: u32) -> Result<()> {
             files.discard(info.file.id)?;
             Ok(info.fingerprints)
         })
-        .exact("packed", |clock: &mut Clock| {
-            Ok(clock.time(|| PackedRun::new(kind, all, &[]))?.fingerprints())
-        })
+        .exact("packed", |clock: &mut Clock| Ok(clock.time(|| PackedRun::new(kind, all))?.fingerprints()))
         .finish()?;
     run.contest(Case::Decode)
         .param("keys", all.len())
@@ -114,7 +113,7 @@ fn merge_packed(
     remainder_bits: u32,
 ) -> Result<()> {
     let part = |i| all.iter().skip(i).step_by(WAYS).copied().collect::<Vec<u64>>();
-    let parts = (0..WAYS).map(|i| Ok(Arc::new(PackedRun::new(kind, &part(i), &[])?)));
+    let parts = (0..WAYS).map(|i| Ok(Arc::new(PackedRun::new(kind, &part(i))?)));
     let parts: Vec<Arc<PackedRun>> = parts.collect::<Result<_>>()?;
     let sources: Vec<_> = parts.iter().cloned().map(Source::Memory).collect();
     run.contest(Case::Merge)

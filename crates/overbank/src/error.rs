@@ -93,6 +93,17 @@ pub enum Error {
         name: String,
     },
 
+    /// Another kind of structure is stored under the name, or in the bytes.
+    #[error("{name} is a {found}, not a {expected}; open it as what it is, or take another name")]
+    WrongKind {
+        /// The summary's name, or what the bytes were given as.
+        name: String,
+        /// What was asked for.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+
     /// An option is out of its range.
     #[error("{name} cannot be {value}: {why}")]
     InvalidOption {
@@ -213,17 +224,47 @@ fn restore(path: &Path) -> &'static str {
 impl Error {
     /// Says which file the bytes come from, where whoever decoded them did not know.
     pub(crate) fn in_file(self, file: &Path) -> Self {
+        self.in_file_from(file, 0)
+    }
+
+    /// Says which file the bytes come from, and that the decoded ones begin at its byte `origin`, where whoever decoded them knew
+    /// neither.
+    pub(crate) fn in_file_from(self, file: &Path, origin: u64) -> Self {
         match self {
             Error::Corrupt { path, at, what, expected, found } if path.as_os_str().is_empty() => {
-                Error::Corrupt { path: file.to_path_buf(), at, what, expected, found }
+                Error::Corrupt {
+                    path: file.to_path_buf(),
+                    at: origin.saturating_add(at),
+                    what,
+                    expected,
+                    found,
+                }
             }
             error => error,
         }
     }
 }
 
+/// The error for bytes of a file that cannot be what was written. `at` counts from the file's start.
+#[cold]
+pub(crate) fn corrupt(
+    path: &Path,
+    at: u64,
+    what: &'static str,
+    expected: impl ToString,
+    found: impl ToString,
+) -> Error {
+    Error::Corrupt {
+        path: path.to_path_buf(),
+        at,
+        what,
+        expected: expected.to_string(),
+        found: found.to_string(),
+    }
+}
+
 /// The error for encoded bytes that no encoder wrote. `at` counts from the start of the encoded form; who read it from a file
-/// knows which.
+/// knows which ([`Error::in_file`]).
 #[cold]
 pub(crate) fn corrupt_bytes(
     at: usize,
@@ -231,11 +272,11 @@ pub(crate) fn corrupt_bytes(
     expected: impl ToString,
     found: impl ToString,
 ) -> Error {
-    Error::Corrupt {
-        path: PathBuf::new(),
-        at: at as u64,
-        what,
-        expected: expected.to_string(),
-        found: found.to_string(),
-    }
+    corrupt(Path::new(""), at as u64, what, expected, found)
+}
+
+/// The error for a thing of this kind that is not there.
+#[cold]
+pub(crate) fn missing(what: &'static str, name: impl Into<String>) -> Error {
+    Error::NotFound { what, name: name.into() }
 }

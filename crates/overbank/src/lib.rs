@@ -6,11 +6,13 @@
 
 pub mod batch;
 pub mod bits;
+mod bytes;
 pub mod device;
 pub mod error;
 pub mod filter;
 pub mod frequency;
 mod lock;
+pub mod pipeline;
 pub mod profile;
 pub mod segment;
 pub mod sketch;

@@ -5,7 +5,7 @@ use overbank::HashKind;
 use overbank::device::block::BODY_BYTES;
 use overbank::device::memory::MemoryDevice;
 use overbank::device::{Access, Device};
-use overbank::filter::run::{RunKind, RunWriter, count_in_block, decode_block};
+use overbank::filter::run::{RunKind, RunWriter, Sign, count_in_block, decode_block};
 use overbank::store::{Store, StoreOptions};
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ fn seed_of(fingerprint_bits: u32, entries: Vec<(u64, i64)>) -> Vec<u8> {
     let store =
         Store::create_on(device.clone(), StoreOptions::new().reserve_bytes(0)).expect("an empty device");
     let before = device.list().expect("names");
-    let kind = RunKind { fingerprint_bits, seed_fingerprint: 1, hash_kind: HashKind::Xxh3 };
+    let kind =
+        RunKind { fingerprint_bits, seed_fingerprint: 1, hash_kind: HashKind::Xxh3, sign: Sign::Insertions };
     let mut writer = RunWriter::create(store.files(), kind, false).expect("a writer");
     writer.push_counted(&entries).expect("ascending entries");
     writer.finish().expect("a run");

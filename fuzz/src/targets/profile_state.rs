@@ -1,7 +1,8 @@
 //! A saved profile whose bytes are not those of a profile: an error, or a profile that works.
 
 use crate::{Target, Verdict};
-use overbank::profile::{KeyedRows, Parse, Profile, Rows, SHARDS};
+use overbank::pipeline::Rows;
+use overbank::profile::{KeyedRows, Parse, Profile, SHARDS};
 use overbank::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
 use overbank::store::{CommitId, Files, Participant, Prepared, Record, Store, StoreOptions, Structure};
 use overbank::{KeyHash, KeyHasher, Result, Seed};

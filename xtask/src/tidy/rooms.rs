@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 /// The rooms of the library, lowest first. Rooms of one floor may use each other only by [`SIDEWAYS`].
 const FLOORS: &[&[&str]] = &[
     &["error"],
+    &["bytes", "lock"],
     &["bits"],
     &["batch"],
     &["device"],
-    &["store"],
+    &["pipeline", "store"],
     &["segment"],
     &["sketch"],
     &["frequency", "filter", "dictionary", "aggregate"],
@@ -23,7 +24,8 @@ const FLOORS: &[&[&str]] = &[
 const SIDEWAYS: &[(&str, &str)] = &[("dictionary", "filter")];
 
 /// Rooms that may use less than everything below them.
-const ONLY: &[(&str, &[&str])] = &[("sketch", &["bits", "error"])];
+const ONLY: &[(&str, &[&str])] =
+    &[("pipeline", &["device", "error", "lock"]), ("sketch", &["bits", "bytes", "error"])];
 
 /// The project's own crates: (folder, what it may use of them). Faces hold no data-structure logic.
 const CRATES: &[(&str, &[&str])] = &[

@@ -3,7 +3,7 @@
 
 use super::filter::BATCH_KEYS;
 use super::keys::Keys;
-use super::{RATE, hasher};
+use super::RATE;
 use crate::{Case, Clock, Result, Run};
 use keyhash::KeyHash;
 use overbank::Seed;

@@ -9,9 +9,9 @@
 //! 2. The outbox is sent when no shard is held, so a pass over the sketch stops nobody but those who write to it.
 
 use super::flash::Outbox;
-use super::pipeline::{self, Group};
 use super::{COUNT_DEPTH, KeyedRows, Measure, Parse, TALLIED_LENGTHS, Totals};
 use crate::lock::lock;
+use crate::pipeline::{self, Group};
 use crate::sketch::count_min::CountMinShard;
 use crate::sketch::hyperloglog::HyperLogLogShard;
 use crate::sketch::space_saving::{Admission, Probe};
@@ -61,9 +61,8 @@ impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
         let outbox = &mut tally.outbox;
         let Shard { distinct, counts, heavy } = shard;
         let mut looked: [Looked; TOGETHER] = std::array::from_fn(|_| Looked::default());
-        group.hashes.iter().take(TOGETHER).for_each(|&hash| heavy.prefetch(hash));
-        let blocks = group.rows.chunks(TOGETHER).zip(group.hashes.chunks(TOGETHER));
-        for (block, (block_rows, hashes)) in blocks.enumerate() {
+        group.hashes().iter().take(TOGETHER).for_each(|&hash| heavy.prefetch(hash));
+        for (block, hashes) in group.hashes().chunks(TOGETHER).enumerate() {
             for (looked, &hash) in looked.iter_mut().zip(hashes) {
                 looked.probe = heavy.probe(hash);
                 if !looked.probe.is_present() {
@@ -71,10 +70,10 @@ impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
                     counts.prefetch(&looked.places);
                 }
             }
-            let next = group.hashes.iter().skip((block + 1) * TOGETHER).take(TOGETHER);
+            let next = group.hashes().iter().skip((block + 1) * TOGETHER).take(TOGETHER);
             next.for_each(|&hash| heavy.prefetch(hash));
-            for ((&row, &hash), looked) in block_rows.iter().zip(hashes).zip(&looked) {
-                let row = row as usize;
+            for (i, (&hash, looked)) in hashes.iter().zip(&looked).enumerate() {
+                let row = group.row(block * TOGETHER + i);
                 let weight = weights.map_or(1, |weights| weights[row]);
                 // A key that was present when it was looked for may have been displaced since.
                 let places = || if looked.probe.is_present() { counts.places(hash) } else { looked.places };
@@ -133,7 +132,7 @@ impl Tally {
 
     fn measure(&mut self, rows: &impl KeyedRows, values: &Mutex<&mut DdSketch>) {
         // A panic of another thread is passed on when the threads are joined.
-        let values = || lock(&values);
+        let values = || lock(values);
         match self.totals.measure {
             Measure::Value => {
                 let mut values = values();

@@ -11,12 +11,16 @@
 //! Little-endian. The manifest's checksum covers the totals; each file has its own.
 
 use super::{Measure, Totals};
+use crate::bytes::ByteReader;
+use crate::error::corrupt_bytes;
 use crate::{Error, Result};
-use std::path::PathBuf;
+use std::path::Path;
 
 /// The version of everything here.
 pub(super) const VERSION: u16 = 2;
 const STATE_BYTES: usize = 56;
+/// What errors call these bytes.
+const NAME: &str = "<profile>";
 
 /// What the manifest keeps inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +50,11 @@ impl Inline {
         if bytes.len() != STATE_BYTES {
             return Err(corrupt(0, "length of the totals", STATE_BYTES, bytes.len()));
         }
-        let mut words = bytes.chunks_exact(8).map(|word| {
-            let mut array = [0; 8];
-            array.copy_from_slice(word);
-            u64::from_le_bytes(array)
-        });
-        let mut word = || words.next().unwrap_or(0);
-        let first = word();
-        let (version, measure) = (first as u32, (first >> 32) as u32);
+        Self::decode(ByteReader::new(bytes)).map_err(|error| error.in_file(Path::new(NAME)))
+    }
+
+    fn decode(mut fields: ByteReader<'_>) -> Result<Self> {
+        let (version, measure) = (fields.u32()?, fields.u32()?);
         if version != u32::from(VERSION) {
             let supported = u32::from(VERSION);
             return Err(Error::UnsupportedVersion {
@@ -67,20 +68,14 @@ impl Inline {
             1 => Measure::Value,
             _ => return Err(corrupt(4, "the measure", "0 or 1", measure)),
         };
-        let (rows, skipped, bytes, memory_bytes) = (word(), word(), word(), word());
-        let weight = u128::from(word()) | u128::from(word()) << 64;
+        let (rows, skipped, bytes) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let (memory_bytes, weight) = (fields.u64()?, fields.u128()?);
         Ok(Self { totals: Totals { measure, rows, skipped, bytes, weight }, memory_bytes })
     }
 }
 
 pub(super) fn corrupt(at: usize, what: &'static str, expected: impl ToString, found: impl ToString) -> Error {
-    Error::Corrupt {
-        path: PathBuf::from("<profile>"),
-        at: at as u64,
-        what,
-        expected: expected.to_string(),
-        found: found.to_string(),
-    }
+    corrupt_bytes(at, what, expected, found).in_file(Path::new(NAME))
 }
 
 #[cfg(test)]

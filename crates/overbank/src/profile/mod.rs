@@ -41,7 +41,6 @@ mod counting;
 mod flash;
 mod format;
 mod merge;
-pub mod pipeline;
 mod plan;
 mod query;
 mod report;
@@ -50,12 +49,12 @@ mod saved;
 mod tests;
 
 pub use flash::FlashReport;
-pub use pipeline::Rows;
 pub use plan::{FLASH_MEMORY_BYTES_MIN, LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS};
 pub use query::EstimateError;
 pub use report::{Distinct, Estimate, HeavyHitter, Measure, Report, Values};
 
 use crate::device::require_memory;
+use crate::pipeline::{self, Rows};
 use crate::sketch::{CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
 use crate::store::Reservation;
 use crate::{Error, Result};

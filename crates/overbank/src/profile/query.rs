@@ -4,8 +4,8 @@
 //! 2. The lower bound of a heavy key is what its slot has held, which is certain. That of any other key fails for at most
 //!    1 in 20: it is taken from one sketch alone, the widest, for two of them would fail twice as often.
 
-use super::pipeline::shard_of;
 use super::{CONFIDENCE, Estimate, HeavyHitter, LG_SHARDS, Profile, SHARDS};
+use crate::pipeline::shard_of;
 use crate::sketch::space_saving::HeavyKey;
 use crate::sketch::{CountBounds, SpaceSaving};
 use crate::{KeyHash, Result};

@@ -3,6 +3,7 @@
 use super::flash::Flash;
 use super::format::{self, Inline};
 use super::{Plan, Profile, SHARDS};
+use crate::error::missing;
 use crate::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
 use crate::store::{CommitId, FileRef, Files, Participant, Prepared, Record, Store, Structure};
 use crate::{Error, Result};
@@ -107,9 +108,7 @@ pub(super) struct Saved {
 
 impl Saved {
     pub(super) fn of(store: &Store) -> Result<Self> {
-        let entry = store
-            .record(NAME)
-            .ok_or_else(|| Error::NotFound { what: "profile in this store", name: NAME.to_owned() })?;
+        let entry = store.record(NAME).ok_or_else(|| missing("profile in this store", NAME))?;
         if entry.structure.version != STRUCTURE.version {
             return Err(Error::UnsupportedVersion {
                 what: "the profile".to_owned(),

@@ -12,8 +12,9 @@
 //! 2. The flag is set where the last hash of the block before truncates to the same bits, so that a hash with these
 //!    bits may be in either.
 
-use super::format::corrupt;
+use super::format::lg_buckets_for;
 use crate::Result;
+use crate::error::corrupt;
 use std::ops::Range;
 use std::path::Path;
 
@@ -22,13 +23,6 @@ use std::path::Path;
 /// about one lookup in 10^8, however many entries a block has: a lookup reads one block. 15 bits would halve the RAM and
 /// make it one lookup in 1,000 to 2,000.
 const REMAINDER_BITS: u32 = 31;
-/// At least 2^3 blocks a bucket on average, below 2^4: the starts then cost 2 to 4 bits a block.
-const LG_BUCKET_BLOCKS: u32 = 3;
-
-/// Bits of the bucket number for `blocks` blocks.
-pub(super) fn lg_buckets_for(blocks: u64) -> u32 {
-    blocks.checked_ilog2().unwrap_or(0).saturating_sub(LG_BUCKET_BLOCKS)
-}
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fences {

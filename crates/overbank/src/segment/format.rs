@@ -13,9 +13,10 @@
 //! ```
 
 use super::SegmentKind;
-use super::fences::lg_buckets_for;
+use crate::bytes::ByteReader;
 use crate::device::BLOCK_BYTES;
 use crate::device::block::BODY_BYTES;
+use crate::error::corrupt_bytes;
 use crate::store::Structure;
 use crate::{Error, HashKind, Result};
 use std::path::Path;
@@ -28,12 +29,19 @@ const _: () = assert!(FOOTER_BYTES <= BODY_BYTES);
 
 /// More blocks than this (16 TiB) do not fit the fences' 32-bit starts.
 pub(super) const BLOCKS_MAX: u64 = u32::MAX as u64;
+/// The fences' buckets have at least 2^3 blocks on average, and fewer than 2^4: their starts then cost 2 to 4 bits a block.
+const LG_BUCKET_BLOCKS: u32 = 3;
 
 /// The parts of the file, as tags of their blocks' seals.
 pub(super) const DATA_TAG: u32 = u32::from_le_bytes(*b"sdat");
 pub(super) const FENCES_TAG: u32 = u32::from_le_bytes(*b"sfen");
 pub(super) const META_TAG: u32 = u32::from_le_bytes(*b"smet");
 pub(super) const FOOTER_TAG: u32 = u32::from_le_bytes(*b"sfoo");
+
+/// Bits of the number of a fence's bucket in a segment of `blocks` blocks.
+pub(super) fn lg_buckets_for(blocks: u64) -> u32 {
+    blocks.checked_ilog2().unwrap_or(0).saturating_sub(LG_BUCKET_BLOCKS)
+}
 
 /// The last block's contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,97 +96,53 @@ impl Footer {
     /// Reads the body of the last block of a file of `file_bytes`, and checks that all lengths add up to it.
     pub(super) fn decode(body: &[u8], file_bytes: u64, path: &Path) -> Result<Footer> {
         let base = file_bytes.saturating_sub(BLOCK_BYTES as u64);
-        let mut fields = Fields { rest: body, at: base, path };
-        let magic: [u8; 8] = fields.take()?;
-        if magic != *MAGIC {
-            return Err(corrupt(path, base, "magic", format!("{MAGIC:02x?}"), format!("{magic:02x?}")));
-        }
-        let version = u16::from_le_bytes(fields.take()?);
+        Footer::decode_body(body, file_bytes, path).map_err(|error| error.in_file_from(path, base))
+    }
+
+    /// Offsets in errors count from the body's start.
+    fn decode_body(body: &[u8], file_bytes: u64, path: &Path) -> Result<Footer> {
+        let mut fields = ByteReader::new(body);
+        fields.magic("magic", *MAGIC)?;
+        let version = fields.u16()?;
         if version != VERSION {
             let what = path.display().to_string();
             return Err(Error::UnsupportedVersion { what, found: version.into(), supported: VERSION.into() });
         }
-        let id = u16::from_le_bytes(fields.take()?);
-        let [hash_kind] = fields.take()?;
+        let (id, hash_kind) = (fields.u16()?, fields.u8()?);
         let hash_kind = match hash_kind {
             1 => HashKind::Xxh3,
             2 => HashKind::SipHash13,
-            other => return Err(corrupt(path, base + 12, "hash kind", "1 or 2", other)),
+            other => return Err(corrupt_bytes(12, "hash kind", "1 or 2", other)),
         };
-        let [lg_buckets] = fields.take()?;
-        let structure = Structure { id, version: u16::from_le_bytes(fields.take()?) };
-        let seed_fingerprint = u64::from_le_bytes(fields.take()?);
+        let lg_buckets = fields.u8()?;
+        let structure = Structure { id, version: fields.u16()? };
+        let seed_fingerprint = fields.u64()?;
         let footer = Footer {
             kind: SegmentKind { structure, seed_fingerprint, hash_kind },
-            blocks: u64::from_le_bytes(fields.take()?),
-            entries: u64::from_le_bytes(fields.take()?),
-            first_hash: u64::from_le_bytes(fields.take()?),
-            last_hash: u64::from_le_bytes(fields.take()?),
-            meta_bytes: u64::from_le_bytes(fields.take()?),
+            blocks: fields.u64()?,
+            entries: fields.u64()?,
+            first_hash: fields.u64()?,
+            last_hash: fields.u64()?,
+            meta_bytes: fields.u64()?,
         };
         if footer.blocks > BLOCKS_MAX || footer.meta_bytes > file_bytes {
             let found = format!("{} blocks, {} bytes of meta", footer.blocks, footer.meta_bytes);
-            return Err(corrupt(
-                path,
-                base + 24,
-                "segment size",
-                format!("{file_bytes} bytes at most"),
-                found,
-            ));
+            return Err(corrupt_bytes(24, "segment size", format!("{file_bytes} bytes at most"), found));
         }
         let blocks = footer.blocks + footer.fences_blocks() + footer.meta_blocks() + 1;
         if blocks * BLOCK_BYTES as u64 != file_bytes {
             let expected = blocks * BLOCK_BYTES as u64;
-            return Err(corrupt(path, base + 24, "file length in bytes", expected, file_bytes));
+            return Err(corrupt_bytes(24, "file length in bytes", expected, file_bytes));
         }
         if u32::from(lg_buckets) != lg_buckets_for(footer.blocks) {
-            return Err(corrupt(path, base + 13, "lg_buckets", lg_buckets_for(footer.blocks), lg_buckets));
+            return Err(corrupt_bytes(13, "lg_buckets", lg_buckets_for(footer.blocks), lg_buckets));
         }
         if footer.first_hash > footer.last_hash {
-            return Err(corrupt(
-                path,
-                base + 40,
-                "first hash",
-                format!("at most {:#x}", footer.last_hash),
-                format!("{:#x}", footer.first_hash),
-            ));
+            let (expected, found) = (footer.last_hash, footer.first_hash);
+            let expected = format!("at most {expected:#x}");
+            return Err(corrupt_bytes(40, "first hash", expected, format!("{found:#x}")));
         }
-        check_padding(fields.rest, fields.at, path)?;
+        fields.only_zeros_left()?;
         Ok(footer)
-    }
-}
-
-/// Bytes after the last field are zero.
-pub(super) fn check_padding(padding: &[u8], at: u64, path: &Path) -> Result<()> {
-    match padding.iter().position(|&byte| byte != 0) {
-        None => Ok(()),
-        Some(i) => Err(corrupt(path, at + i as u64, "padding", 0, padding[i])),
-    }
-}
-
-pub(super) fn corrupt(
-    path: &Path,
-    at: u64,
-    what: &'static str,
-    expected: impl ToString,
-    found: impl ToString,
-) -> Error {
-    Error::Corrupt { path: path.into(), at, what, expected: expected.to_string(), found: found.to_string() }
-}
-
-/// Takes fixed-width fields off the front.
-struct Fields<'a> {
-    rest: &'a [u8],
-    at: u64,
-    path: &'a Path,
-}
-
-impl Fields<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (field, rest) = self.rest.split_first_chunk().ok_or_else(|| {
-            corrupt(self.path, self.at, "footer length", format!("{FOOTER_BYTES} bytes"), "fewer")
-        })?;
-        (self.rest, self.at) = (rest, self.at + N as u64);
-        Ok(*field)
     }
 }

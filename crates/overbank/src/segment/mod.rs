@@ -19,6 +19,7 @@
 //! | open | | n/952 + 2, and the meta bytes' | 0 | 4.25 to 4.5 bytes a block: 1.1 MiB a GiB |
 //! | `find` | two cache misses | 0 | 0 | 0 |
 //! | look up k hashes | | k | 0 | depth × 4 KiB |
+//! | [`reads`]: k blocks of several files | | k, neighbours in one request | 0 | a bound on what is in flight |
 //! | `scan` | CRC32C of each block | n | 0 | 1 MiB, 2 if read ahead |
 //!
 //! Deviation: the fences are a two-level directory of 31-bit remainders rather than Elias-Fano. It takes 36 bits
@@ -28,6 +29,7 @@
 mod fences;
 mod format;
 mod reader;
+pub(crate) mod reads;
 mod scan;
 #[cfg(test)]
 mod tests;

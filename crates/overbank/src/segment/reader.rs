@@ -1,10 +1,12 @@
 //! Opens a segment and reads its blocks.
 
 use super::fences::Fences;
-use super::format::{DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG, check_padding, corrupt};
+use super::format::{DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG};
 use super::{BODY_BYTES, Scan, SegmentKind};
+use crate::bytes::ByteReader;
 use crate::device::block::{self, BlockOwner};
-use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, FileRead, ReadRequest};
+use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
+use crate::error::corrupt;
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
 use std::ops::Range;
@@ -35,6 +37,20 @@ impl Segment {
     /// # Errors
     /// `Incompatible` if it is of another structure, seed or hash than `kind`; `UnsupportedVersion`; `Corrupt`.
     pub fn open(files: &Files, file_ref: &FileRef, kind: SegmentKind) -> Result<Self> {
+        Self::open_since(files, file_ref, kind, kind.structure.version)
+    }
+
+    /// As [`Segment::open`], of any version of the structure from `oldest_version` up to `kind`'s; [`Segment::kind`] tells which one
+    /// it is.
+    ///
+    /// # Errors
+    /// As [`Segment::open`].
+    pub fn open_since(
+        files: &Files,
+        file_ref: &FileRef,
+        kind: SegmentKind,
+        oldest_version: u16,
+    ) -> Result<Self> {
         let file = files.open(file_ref)?;
         let owner = files.owner(file_ref.id);
         let path = Path::new(file.name());
@@ -50,7 +66,7 @@ impl Segment {
         }
         let last = read_part(&*file, owner, blocks - 1..blocks, BODY_BYTES as u64, FOOTER_TAG)?;
         let footer = Footer::decode(&last, file_ref.bytes, path)?;
-        same_kind(kind, footer.kind)?;
+        same_kind(kind, oldest_version, footer.kind)?;
         let fences_at = footer.blocks;
         let meta_at = fences_at + footer.fences_blocks();
         let bytes = read_part(&*file, owner, fences_at..meta_at, footer.fences_bytes(), FENCES_TAG)?;
@@ -140,11 +156,9 @@ impl Segment {
         })
     }
 
-    /// The read of data blocks `range`, for a batch over several files; what it gives goes to [`Segment::body_of`].
-    pub(crate) fn read_of(&self, range: Range<u64>) -> FileRead<'_> {
-        let bytes = (range.end - range.start) as usize * BLOCK_BYTES;
-        let request = ReadRequest { offset: range.start * BLOCK_BYTES as u64, bytes: bytes as u32 };
-        FileRead { file: &*self.file, request }
+    /// Where data block `number` is, for [`super::reads::read_blocks`]; what that reads goes to [`Segment::body_of`].
+    pub(crate) fn place_of(&self, number: u64) -> (&dyn DeviceFile, u64) {
+        (&*self.file, number)
     }
 
     /// The body of data block `number`, read as `bytes`, once its seal is checked.
@@ -245,12 +259,13 @@ fn read_part(
         let (part, padding) = body(&block, owner, number, tag, path)?.split_at(left.min(BODY_BYTES));
         out.extend_from_slice(part);
         left -= part.len();
-        check_padding(padding, at + part.len() as u64, path)?;
+        let mut padding = ByteReader::from_offset(padding, part.len());
+        padding.only_zeros_left().map_err(|error| error.in_file_from(path, at))?;
     }
     Ok(out)
 }
 
-fn same_kind(wanted: SegmentKind, found: SegmentKind) -> Result<()> {
+fn same_kind(wanted: SegmentKind, oldest_version: u16, found: SegmentKind) -> Result<()> {
     let differs = |what, expected: String, found: String| Err(Error::Incompatible { what, expected, found });
     if wanted.structure.id != found.structure.id {
         return differs("the structure", wanted.structure.id.to_string(), found.structure.id.to_string());
@@ -262,7 +277,7 @@ fn same_kind(wanted: SegmentKind, found: SegmentKind) -> Result<()> {
         let hex = |seed: u64| format!("{seed:016x}");
         return differs("the seed", hex(wanted.seed_fingerprint), hex(found.seed_fingerprint));
     }
-    if wanted.structure.version != found.structure.version {
+    if !(oldest_version..=wanted.structure.version).contains(&found.structure.version) {
         return Err(Error::UnsupportedVersion {
             what: format!("a segment of structure {}", found.structure.id),
             found: found.structure.version.into(),

@@ -14,8 +14,10 @@
 //! 4. A decoder validates a declared length against the bytes that are there before it allocates.
 
 use super::HashId;
+use crate::bytes::ByteReader;
 pub(crate) use crate::error::corrupt_bytes as corrupt;
 use crate::{Error, HashKind, Result};
+use std::ops::{Deref, DerefMut};
 
 /// Which sketch the bytes hold, and in which version of its payload.
 #[derive(Clone, Copy, Debug)]
@@ -140,11 +142,8 @@ impl Header {
         if bytes.len() < HEADER_BYTES {
             return Err(corrupt(bytes.len(), "the length of the header", HEADER_BYTES, bytes.len()));
         }
-        let mut header = Decoder::of_piece(bytes, 0, None);
-        let magic = header.raw(4)?;
-        if magic != MAGIC {
-            return Err(corrupt(0, "the magic", format!("{MAGIC:02x?}"), format!("{magic:02x?}")));
-        }
+        let mut header = ByteReader::new(bytes);
+        header.magic("the magic", MAGIC)?;
         let (id, version) = (header.u16()?, header.u16()?);
         let kind = header.u8()?;
         header.zeros(SEED - KIND - 1)?;
@@ -196,14 +195,25 @@ impl Header {
     }
 }
 
-/// Reads a payload whose header was verified. Every read is checked against the bytes that are left.
+/// Reads a payload whose header was verified.
 #[derive(Debug)]
 pub(crate) struct Decoder<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    /// Where `bytes` begin in the sketch's bytes.
-    origin: usize,
+    reader: ByteReader<'a>,
     hash: Option<HashId>,
+}
+
+impl<'a> Deref for Decoder<'a> {
+    type Target = ByteReader<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.reader
+    }
+}
+
+impl DerefMut for Decoder<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.reader
+    }
 }
 
 impl<'a> Decoder<'a> {
@@ -216,12 +226,12 @@ impl<'a> Decoder<'a> {
         let payload = bytes.get(HEADER_BYTES..).unwrap_or(&[]);
         header.require_payload(payload.len())?;
         header.require_checksum(bytes, append(0, payload), payload.len())?;
-        Ok(Self { bytes, at: HEADER_BYTES, origin: 0, hash: header.require(identity)? })
+        Ok(Self::of_piece(payload, HEADER_BYTES, header.require(identity)?))
     }
 
     /// Reads a piece that begins at `origin`.
     pub(crate) fn of_piece(bytes: &'a [u8], origin: usize, hash: Option<HashId>) -> Self {
-        Self { bytes, at: 0, origin, hash }
+        Self { reader: ByteReader::from_offset(bytes, origin), hash }
     }
 
     /// The hash of a sketch that hashes.
@@ -235,77 +245,6 @@ impl<'a> Decoder<'a> {
             None => Ok(()),
             Some(hash) => Err(corrupt(KIND, "the hash kind", 0, hash.kind as u8)),
         }
-    }
-
-    /// How many bytes of the payload are not yet read.
-    pub(crate) fn left(&self) -> usize {
-        self.bytes.len() - self.at
-    }
-
-    pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8]> {
-        let end = self.at.checked_add(len).filter(|&end| end <= self.bytes.len());
-        let slice = end.and_then(|end| self.bytes.get(self.at..end));
-        let slice =
-            slice.ok_or_else(|| self.impossible("the number of bytes that follow", len, self.left()))?;
-        self.at += len;
-        Ok(slice)
-    }
-
-    pub(crate) fn zeros(&mut self, len: usize) -> Result<()> {
-        let at = self.at;
-        match self.raw(len)?.iter().position(|&byte| byte != 0) {
-            None => Ok(()),
-            Some(offset) => Err(corrupt(self.origin + at + offset, "a padding byte", 0, "another byte")),
-        }
-    }
-
-    pub(crate) fn u8(&mut self) -> Result<u8> {
-        Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    fn u16(&mut self) -> Result<u16> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    pub(crate) fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    pub(crate) fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    pub(crate) fn u128(&mut self) -> Result<u128> {
-        Ok(u128::from_le_bytes(self.array()?))
-    }
-
-    pub(crate) fn f64(&mut self) -> Result<f64> {
-        Ok(f64::from_bits(self.u64()?))
-    }
-
-    /// Fails unless exactly `expected` bytes are left: call it before allocating.
-    pub(crate) fn require_left(&self, expected: Option<usize>) -> Result<()> {
-        match expected {
-            Some(expected) if expected == self.left() => Ok(()),
-            Some(expected) => Err(self.impossible("the number of bytes that follow", expected, self.left())),
-            None => Err(self.impossible("the shape", "one that memory can hold", "a larger one")),
-        }
-    }
-
-    /// Says that the value just read is impossible.
-    pub(crate) fn impossible(
-        &self,
-        what: &'static str,
-        expected: impl ToString,
-        found: impl ToString,
-    ) -> Error {
-        corrupt(self.origin + self.at, what, expected, found)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.raw(N)?);
-        Ok(array)
     }
 }
 

@@ -181,12 +181,12 @@ impl HyperLogLog {
         let hash_id = decoder.hash_id()?;
         let lg_m = decoder.u32()?;
         if !(LG_M_MIN..=LG_M_MAX).contains(&lg_m) {
-            return Err(decoder.impossible("lg_m", format!("{LG_M_MIN} to {LG_M_MAX}"), lg_m));
+            return Err(decoder.corrupt("lg_m", format!("{LG_M_MIN} to {LG_M_MAX}"), lg_m));
         }
         decoder.require_left(Some(1 << lg_m))?;
-        let registers = decoder.raw(1 << lg_m)?;
+        let registers = decoder.take(1 << lg_m)?;
         if let Some(rank) = registers.iter().find(|&&rank| rank > RANK_MAX) {
-            return Err(decoder.impossible("a register", format!("at most {RANK_MAX}"), rank));
+            return Err(decoder.corrupt("a register", format!("at most {RANK_MAX}"), rank));
         }
         Ok(Self { lg_m, hash_id, registers: registers.to_vec() })
     }

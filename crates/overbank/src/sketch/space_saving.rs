@@ -575,7 +575,7 @@ impl SpaceSaving {
         let slot_bytes = SLOT_BYTES + key_bytes_max;
         if !valid || slot_bytes.checked_mul(capacity) != Some(slots_bytes) {
             let found = format!("{used} of {capacity} slots with keys of up to {key_bytes_max} bytes");
-            return Err(shape.impossible("the shape", format!("one of {slots_bytes} bytes of slots"), found));
+            return Err(shape.corrupt("the shape", format!("one of {slots_bytes} bytes of slots"), found));
         }
         let mut sketch = Self::new(capacity, key_bytes_max, hash_id)?;
         (sketch.total_weight, sketch.missed) = (total_weight, missed);
@@ -595,20 +595,20 @@ impl SpaceSaving {
     fn read_slot(&mut self, mut bytes: Decoder<'_>) -> Result<u64> {
         let hash = KeyHash(bytes.u128()?);
         let (count, error) = (bytes.u64()?, bytes.u64()?);
-        let length = u16::from_le_bytes([bytes.u8()?, bytes.u8()?]);
+        let length = bytes.u16()?;
         let key_len = usize::from(length & LENGTH_MASK);
         if key_len > self.key_bytes_max {
             let expected = format!("at most {}", self.key_bytes_max);
-            return Err(bytes.impossible("a key's length", expected, key_len));
+            return Err(bytes.corrupt("a key's length", expected, key_len));
         }
-        let key = bytes.raw(key_len)?;
-        bytes.zeros(bytes.left())?;
+        let key = bytes.take(key_len)?;
+        bytes.only_zeros_left()?;
         if error > count {
-            return Err(bytes.impossible("a slot's error", format!("at most its count {count}"), error));
+            return Err(bytes.corrupt("a slot's error", format!("at most its count {count}"), error));
         }
         let Err(place) = self.index.find(hash, &self.hashes) else {
             let found = format!("{hash:?}");
-            return Err(bytes.impossible("the hash of a slot", "in one slot only", found));
+            return Err(bytes.corrupt("the hash of a slot", "in one slot only", found));
         };
         self.fill(place, hash, key, count, error);
         if let Some(last) = self.key_lengths.last_mut() {

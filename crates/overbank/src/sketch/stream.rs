@@ -119,7 +119,7 @@ impl<'s> Reader<'s> {
         const PIECE_BYTES: usize = 4096;
         while self.left > 0 {
             let bytes = PIECE_BYTES.min(self.left);
-            self.piece(bytes)?.zeros(bytes)?;
+            self.piece(bytes)?.only_zeros_left()?;
         }
         let payload_bytes = self.at - HEADER_BYTES;
         Header::parse(&self.header)?.require_checksum(&self.header, self.payload_checksum, payload_bytes)

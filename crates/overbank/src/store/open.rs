@@ -14,7 +14,6 @@ use super::poison::Poison;
 use super::{Budget, FileId, Files, State, Store, StoreOptions, Workers, manifest};
 use crate::device::memory::MemoryDevice;
 use crate::device::{Access, Device, DeviceFile, LockGuard};
-#[cfg(target_os = "linux")]
 use crate::device::{FileDevice, NamelessDevice};
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +24,6 @@ use std::sync::{Arc, Mutex};
 /// removal in between, so a handful would do.
 const SNAPSHOT_TRIES: usize = 32;
 
-#[cfg(target_os = "linux")]
 impl Store {
     /// Creates a store in the directory `path`, which is empty or not there yet.
     ///

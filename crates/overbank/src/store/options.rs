@@ -1,6 +1,5 @@
 //! How a store is created or opened.
 
-#[cfg(target_os = "linux")]
 use crate::device::FileOptions;
 use crate::{HashKind, Seed};
 
@@ -19,7 +18,6 @@ pub struct StoreOptions {
     pub(super) threads: usize,
     pub(super) manifest_bytes: u64,
     pub(super) reserve_bytes: u64,
-    #[cfg(target_os = "linux")]
     pub(super) file: FileOptions,
 }
 
@@ -34,7 +32,6 @@ impl Default for StoreOptions {
             manifest_bytes: 1 << 20,
             // The longest position, mirrored, is 128 KiB; the rest holds the record around it and the first new files.
             reserve_bytes: 256 << 10,
-            #[cfg(target_os = "linux")]
             file: FileOptions::new(),
         }
     }
@@ -84,7 +81,6 @@ impl StoreOptions {
     }
 
     /// How the store's directory does its I/O, where it is a path.
-    #[cfg(target_os = "linux")]
     pub fn file(mut self, file: FileOptions) -> Self {
         self.file = file;
         self

@@ -429,7 +429,6 @@ fn a_failing_job_poisons_the_store() {
     assert!(error.to_string().contains("merge of layers 3 and 4"), "{error}");
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_directory_on_disk_is_a_store_like_any_other() {
     let scratch = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use overbank::KeyHasher;
-use overbank::profile::pipeline::{self, Group, Stages};
+use overbank::pipeline::{self, Group, Stages};
 use overbank::profile::{Parse, Plan};
 use overbank_ingest::{Options, Position, Reader, Waiter};
 use std::io::{IsTerminal, stdout};

@@ -1,12 +1,13 @@
 //! One open file: whole reads and writes by positional calls, batches handed to the engine.
 
+use super::batcher::Batcher;
 use super::reads::Reads;
-use super::{Batcher, errors};
+use super::{calls, errors};
 use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
 use crate::{Error, Result};
-use rustix::io::Errno;
 use std::any::Any;
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The longest piece that an unaligned buffer is copied in; it bounds the RAM of the copy.
 const BOUNCE_BYTES: usize = 1 << 20;
 
-/// An open descriptor and what is known of it.
+/// An open file and what is known of it.
 #[derive(Debug)]
 pub(super) struct Opened {
-    pub(super) fd: OwnedFd,
+    pub(super) file: File,
     pub(super) name: String,
     pub(super) path: PathBuf,
     /// Whether it was opened with O_DIRECT.
@@ -101,15 +102,15 @@ impl DeviceFile for FileHandle {
 
     fn set_len(&self, bytes: u64) -> Result<()> {
         self.check_not_poisoned()?;
-        errors::retry(|| rustix::fs::ftruncate(&self.opened.fd, bytes))
+        self.opened
+            .file
+            .set_len(bytes)
             .map_err(|e| errors::classify("set the length of", &self.opened.path, bytes, e))
     }
 
     fn sync(&self) -> Result<()> {
         self.check_not_poisoned()?;
-        // fdatasync also makes durable whatever of the metadata is needed to read the data back: the length is.
-        // Not even EINTR is retried: a second call could report success for pages that are gone.
-        rustix::fs::fdatasync(&self.opened.fd).map_err(|e| {
+        calls::sync(&self.opened.file).map_err(|e| {
             self.sync_failed.store(true, Ordering::Release);
             errors::classify("sync", &self.opened.path, 0, e)
         })
@@ -122,8 +123,8 @@ impl DeviceFile for FileHandle {
 
 impl Opened {
     pub(super) fn len_bytes(&self) -> Result<u64> {
-        let stat = rustix::fs::fstat(&self.fd).map_err(|e| errors::classify("inspect", &self.path, 0, e))?;
-        Ok(u64::try_from(stat.st_size).unwrap_or(0))
+        let metadata = self.file.metadata().map_err(|e| errors::classify("inspect", &self.path, 0, e))?;
+        Ok(metadata.len())
     }
 
     /// Fills `into`, continuing short reads.
@@ -131,7 +132,7 @@ impl Opened {
         let mut filled = 0;
         while filled < into.len() {
             let at = offset.checked_add(filled as u64).ok_or_else(|| self.past_end(offset, into.len()))?;
-            match rustix::io::pread(&self.fd, &mut into[filled..], at) {
+            match calls::read_at(&self.file, &mut into[filled..], at) {
                 Ok(read) => {
                     let advance = self.progress(read);
                     if advance == 0 {
@@ -139,7 +140,7 @@ impl Opened {
                     }
                     filled += advance;
                 }
-                Err(Errno::INTR) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(self.read_failed(offset, into.len(), e)),
             }
         }
@@ -151,12 +152,12 @@ impl Opened {
         if self.direct { read_bytes / BLOCK_BYTES * BLOCK_BYTES } else { read_bytes }
     }
 
-    pub(super) fn read_failed(&self, offset: u64, bytes: usize, errno: Errno) -> Error {
+    pub(super) fn read_failed(&self, offset: u64, bytes: usize, error: io::Error) -> Error {
         // Offsets past what the kernel can address come from damaged bytes too.
-        if errno == Errno::INVAL && offset.checked_add(bytes as u64).is_none_or(|end| end > i64::MAX as u64) {
+        if offset.checked_add(bytes as u64).is_none_or(|end| end > i64::MAX as u64) {
             return self.past_end(offset, bytes);
         }
-        errors::classify("read", &self.path, 0, errno)
+        errors::classify("read", &self.path, 0, error)
     }
 
     /// The error for a read beyond the file's length.
@@ -175,20 +176,21 @@ impl Opened {
 
     /// Writes all of `data`, continuing short writes.
     fn write_all(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let failed = |e| errors::classify("write", &self.path, data.len() as u64, e);
+        let failed = |e: io::Error| errors::classify("write", &self.path, data.len() as u64, e);
         let mut written = 0;
         while written < data.len() {
-            let at = offset.checked_add(written as u64).ok_or_else(|| failed(Errno::FBIG))?;
-            match rustix::io::pwrite(&self.fd, &data[written..], at) {
+            let at =
+                offset.checked_add(written as u64).ok_or_else(|| failed(ErrorKind::FileTooLarge.into()))?;
+            match calls::write_at(&self.file, &data[written..], at) {
                 Ok(n) => {
                     // A write that makes no progress is a full device that did not say so.
                     let advance = if n == data.len() - written { n } else { self.progress(n) };
                     if advance == 0 {
-                        return Err(failed(Errno::NOSPC));
+                        return Err(failed(ErrorKind::StorageFull.into()));
                     }
                     written += advance;
                 }
-                Err(Errno::INTR) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(failed(e)),
             }
         }

@@ -1,5 +1,5 @@
-//! A directory of the file system as a [`Device`]: O_DIRECT and io_uring where a probe allows, else positional
-//! reads and writes, batched on threads to the same depth.
+//! A directory of the file system as a [`Device`]: on Linux with O_DIRECT and io_uring where a probe allows, on every other
+//! system, and where that is asked for, by positional reads and writes, batched on threads to the same depth.
 //!
 //! ```text
 //!   read_many ──depth 1──▶ pread on the calling thread          (a ring costs more than it saves)
@@ -7,10 +7,12 @@
 //!        ├── io_uring ──▶ ring.rs   a ring of a pool, its slots refilled as they complete
 //!        └── threads ───▶ pool.rs   that many threads in pread, jobs queued ahead of them
 //!   read, write, sync ──▶ one system call on the calling thread, continued until it is whole
+//!
+//!   names ──▶ trait Directory:  descriptor.rs (Linux), by_path.rs (every system)
 //! ```
 //!
 //! Invariants:
-//! 1. A name is one component: it never becomes a path, and every call goes through the directory's descriptor.
+//! 1. A name is one component; on Linux it never becomes a path, and every call goes through the directory's descriptor.
 //! 2. Where a file is open with O_DIRECT, only aligned memory reaches the kernel: other buffers pass through one of ours.
 //! 3. Writes never enter a ring. `write` returns after the kernel took the full length, so a sync cannot overtake one.
 //! 4. Only regular files are opened, links are not followed, and a file with a second name is not written.
@@ -28,105 +30,56 @@
 //! into requests of at most a mebibyte and submits them all before it waits; writes of 8 MiB by `pwrite` measured
 //! 1,736 MiB/s where eight of 1 MiB in flight through io_uring measured 1,690 (fio, ext4 on a virtual disk).
 
+#[cfg(target_os = "linux")]
 pub(super) mod address_space;
+mod batcher;
+mod by_path;
+mod calls;
+#[cfg(target_os = "linux")]
+mod descriptor;
+mod directory;
 mod errors;
 mod handle;
 mod kind;
 mod lock;
 mod nameless;
+mod options;
 mod pool;
-mod probe;
+#[cfg(target_os = "linux")]
 pub(super) mod process;
 mod reads;
+// The architectures are those that the crate `io-uring` knows; they stand in Cargo.toml too.
+#[cfg_attr(
+    not(all(
+        feature = "io_uring",
+        target_os = "linux",
+        target_pointer_width = "64",
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64",
+            target_arch = "loongarch64",
+            all(target_arch = "powerpc64", target_endian = "little")
+        )
+    )),
+    path = "no_ring.rs"
+)]
 mod ring;
 #[cfg(test)]
 mod tests;
 
 pub use nameless::NamelessDevice;
+pub use options::{Direct, Engine, FileOptions};
 
-use super::{Access, AlignedBuf, Device, DeviceFile, FileRead, LockGuard};
+use super::{Access, Device, DeviceFile, FileRead, LockGuard};
 use crate::{Error, Result};
+use batcher::Batcher;
+use directory::{Directory, OpenFile, Purpose};
 use handle::{FileHandle, Opened};
 use reads::Reads;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// What every directory of some file systems holds: `.`, `..`, and the checker's own place in the root of ext4.
-const IGNORED_DIRECTORIES: [&str; 3] = [".", "..", "lost+found"];
-
-/// How batches of reads reach the kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Engine {
-    /// io_uring if the kernel lets this process have one, else threads.
-    #[default]
-    Auto,
-    /// io_uring, or an error: containers often forbid it.
-    IoUring,
-    /// Positional reads on a pool of threads.
-    Threads,
-}
-
-/// Whether files bypass the page cache (O_DIRECT).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Direct {
-    /// Where the file system allows it.
-    #[default]
-    Auto,
-    /// Always, or an error.
-    On,
-    /// Never.
-    Off,
-}
-
-/// How a [`FileDevice`] does its I/O.
-#[derive(Clone, Copy, Debug)]
-pub struct FileOptions {
-    engine: Engine,
-    direct: Direct,
-    threads_max: usize,
-    refuse_io_uring: bool,
-}
-
-impl Default for FileOptions {
-    fn default() -> Self {
-        // 128 is the greatest depth that a structure asks for; a thread blocked in a read costs a 64 KiB stack.
-        Self { engine: Engine::Auto, direct: Direct::Auto, threads_max: 128, refuse_io_uring: false }
-    }
-}
-
-impl FileOptions {
-    /// Everything chosen by probe.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// How batches of reads reach the kernel.
-    pub fn engine(mut self, engine: Engine) -> Self {
-        self.engine = engine;
-        self
-    }
-
-    /// Whether files bypass the page cache.
-    pub fn direct(mut self, direct: Direct) -> Self {
-        self.direct = direct;
-        self
-    }
-
-    /// The most threads that [`Engine::Threads`] keeps, at least 1; default 128. It bounds the depth of all batches
-    /// of the device together.
-    pub fn threads_max(mut self, threads: usize) -> Self {
-        self.threads_max = threads;
-        self
-    }
-
-    /// Acts as if the kernel had refused io_uring, as many containers do.
-    pub fn refuse_io_uring(mut self, refuse: bool) -> Self {
-        self.refuse_io_uring = refuse;
-        self
-    }
-}
 
 /// A directory whose files are read and written past the page cache.
 ///
@@ -154,64 +107,8 @@ impl FileOptions {
 #[derive(Debug)]
 pub struct FileDevice {
     path: PathBuf,
-    directory: OwnedFd,
-    direct: DirectChoice,
+    directory: Box<dyn Directory>,
     batcher: Arc<Batcher>,
-}
-
-/// What the probe left of [`Direct`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum DirectChoice {
-    /// Every file opens with O_DIRECT or not at all.
-    Always,
-    /// Each file tries.
-    Try,
-    /// No file tries.
-    Never,
-}
-
-/// What carries out batches of reads.
-#[derive(Debug)]
-enum Batcher {
-    Rings(ring::RingPool),
-    Threads(pool::ThreadPool),
-}
-
-/// Whether an engine took a batch. One that has neither a ring nor a thread leaves it to the caller, who reads place by place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Begun {
-    Yes,
-    No,
-}
-
-impl Batcher {
-    fn read_many(
-        &self,
-        reads: &Reads<'_>,
-        depth: usize,
-        done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        for i in 0..reads.len() {
-            handle::check_aligned(reads.request(i).offset, reads.request(i).bytes as usize)?;
-        }
-        let (longest, depth) = (reads.longest(), depth.min(reads.len()));
-        if depth > 1 && longest > 0 {
-            let begun = match self {
-                Batcher::Rings(rings) => rings.read_many(reads, longest, depth, done)?,
-                Batcher::Threads(pool) => pool.read_many(reads, longest, depth, done)?,
-            };
-            if begun == Begun::Yes {
-                return Ok(());
-            }
-        }
-        let mut buffer = AlignedBuf::zeroed(longest);
-        for i in 0..reads.len() {
-            let into = &mut buffer[..reads.request(i).bytes as usize];
-            reads.file(i).read_exact(reads.request(i).offset, into)?;
-            done(i, into)?;
-        }
-        Ok(())
-    }
 }
 
 impl FileDevice {
@@ -228,20 +125,8 @@ impl FileDevice {
                 why: "a pool needs at least one thread".into(),
             });
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory =
-            errors::retry(|| rustix::fs::open(path, flags, Mode::empty())).map_err(|e| match e {
-                rustix::io::Errno::NOENT => {
-                    Error::NotFound { what: "directory", name: path.to_string_lossy().into_owned() }
-                }
-                e => errors::classify("open", path, 0, e),
-            })?;
-        let direct = probe::direct(directory.as_fd(), path, options.direct)?;
-        let batcher = Arc::new(match probe::engine(&options)? {
-            Engine::Threads => Batcher::Threads(pool::ThreadPool::new(options.threads_max)),
-            _ => Batcher::Rings(ring::RingPool::new()),
-        });
-        Ok(Self { path: path.into(), directory, direct, batcher })
+        let directory = directory::open(path, &options)?;
+        Ok(Self { path: path.into(), directory, batcher: Arc::new(Batcher::choose(&options)?) })
     }
 
     /// Opens the directory `path`, making it if it is absent; its parent must exist. What is made is the owner's alone: a store's
@@ -251,17 +136,17 @@ impl FileDevice {
     /// As [`FileDevice::open`].
     pub fn open_or_create(path: impl AsRef<Path>, options: FileOptions) -> Result<Self> {
         let path = path.as_ref();
-        match errors::retry(|| rustix::fs::mkdir(path, Mode::from_raw_mode(0o700))) {
+        match by_path::make(path) {
             Ok(()) => sync_parent(path)?,
-            Err(rustix::io::Errno::EXIST) => {}
-            Err(e @ rustix::io::Errno::NOENT) => {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) if e.kind() == ErrorKind::NotFound => {
                 // A missing parent is named; some file systems also answer so where nothing may be made.
-                let parent = path.parent().filter(|parent| rustix::fs::stat(*parent).is_err());
+                let parent = path.parent().filter(|parent| parent.metadata().is_err());
                 return Err(match parent {
                     Some(parent) => {
                         Error::NotFound { what: "directory", name: parent.to_string_lossy().into_owned() }
                     }
-                    None => Error::Io { op: "create", path: path.into(), source: e.into() },
+                    None => Error::Io { op: "create", path: path.into(), source: e },
                 });
             }
             Err(e) => return Err(errors::classify("create", path, 0, e)),
@@ -269,36 +154,17 @@ impl FileDevice {
         Self::open(path, options)
     }
 
-    fn open_file(&self, name: &str, flags: OFlags, op: &'static str) -> Result<Arc<dyn DeviceFile>> {
+    fn open_file(&self, name: &str, purpose: Purpose, op: &'static str) -> Result<Arc<dyn DeviceFile>> {
         check_name(name)?;
-        let path = self.path.join(name);
-        let open = |flags| kind::open(self.directory.as_fd(), name, flags, &path, op);
-        let (fd, direct) = match self.direct {
-            DirectChoice::Never => (open(flags)?, false),
-            DirectChoice::Always => (open(flags | OFlags::DIRECT)?, true),
-            DirectChoice::Try => match open(flags | OFlags::DIRECT)? {
-                // A file system that refuses O_DIRECT does so after it has made the name.
-                Err(rustix::io::Errno::INVAL) => (open(flags - OFlags::EXCL)?, false),
-                outcome => (outcome, true),
-            },
-        };
-        let fd = fd.map_err(|e| errors::classify(op, &path, 0, e))?;
-        Ok(Arc::new(FileHandle::new(Opened { fd, name: name.into(), path, direct }, self.batcher.clone())))
+        let OpenFile { file, direct } = self.directory.open(name, purpose, op)?;
+        let opened = Opened { file, name: name.into(), path: self.path.join(name), direct };
+        Ok(Arc::new(FileHandle::new(opened, self.batcher.clone())))
     }
 }
 
 impl Device for FileDevice {
     fn describe(&self) -> String {
-        let engine = match &*self.batcher {
-            Batcher::Rings(_) => "io_uring".to_owned(),
-            Batcher::Threads(pool) => format!("up to {} threads", pool.threads_max()),
-        };
-        let cache = match self.direct {
-            DirectChoice::Always => "O_DIRECT",
-            DirectChoice::Try => "O_DIRECT where a file allows it",
-            DirectChoice::Never => "page cache",
-        };
-        format!("{engine}, {cache}")
+        format!("{}, {}", self.batcher.describe(), self.directory.cache())
     }
 
     fn path(&self) -> PathBuf {
@@ -308,42 +174,22 @@ impl Device for FileDevice {
     /// All names but that of the writer's lock. Those of sub-directories end with `/`: they are not ours, but whoever wants
     /// an empty directory must see them.
     fn list(&self) -> Result<Vec<String>> {
-        let failed = |e| errors::classify("list", &self.path, 0, e);
-        let mut names = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&self.directory).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let mut kind = entry.file_type();
-            if kind == FileType::Unknown {
-                match rustix::fs::statat(&self.directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(stat) => kind = FileType::from_raw_mode(stat.st_mode),
-                    Err(rustix::io::Errno::NOENT) => continue,
-                    Err(e) => return Err(failed(e)),
-                }
-            }
-            match kind {
-                FileType::Directory if !IGNORED_DIRECTORIES.contains(&&*name) => {
-                    names.push(format!("{name}/"))
-                }
-                FileType::Directory => {}
-                _ if name == lock::LOCK_NAME => {}
-                _ => names.push(name),
-            }
-        }
+        let mut names = self.directory.list()?;
+        names.retain(|name| name != lock::LOCK_NAME);
         names.sort_unstable();
         Ok(names)
     }
 
     fn create(&self, name: &str) -> Result<Arc<dyn DeviceFile>> {
-        self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, "create")
+        self.open_file(name, Purpose::Create, "create")
     }
 
     fn open(&self, name: &str, access: Access) -> Result<Arc<dyn DeviceFile>> {
-        let flags = match access {
-            Access::Read => OFlags::RDONLY,
-            Access::Write => OFlags::RDWR,
+        let purpose = match access {
+            Access::Read => Purpose::Read,
+            Access::Write => Purpose::Write,
         };
-        self.open_file(name, flags, "open")
+        self.open_file(name, purpose, "open")
     }
 
     fn read_many(
@@ -366,27 +212,24 @@ impl Device for FileDevice {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
-        errors::retry(|| rustix::fs::renameat(&self.directory, from, &self.directory, to))
-            .map_err(|e| errors::classify("rename", &self.path.join(from), 0, e))
+        self.directory.rename(from, to)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
-        errors::retry(|| rustix::fs::unlinkat(&self.directory, name, AtFlags::empty()))
-            .map_err(|e| errors::classify("remove", &self.path.join(name), 0, e))
+        self.directory.remove(name)
     }
 
     fn sync_directory(&self) -> Result<()> {
-        errors::retry(|| rustix::fs::fsync(&self.directory))
-            .map_err(|e| errors::classify("sync", &self.path, 0, e))
+        self.directory.sync()
     }
 
     fn lock(&self) -> Result<Box<dyn LockGuard>> {
-        lock::take(self.directory.as_fd(), &self.path)
+        lock::take(&*self.directory, &self.path)
     }
 
     fn writer(&self) -> Result<Option<u32>> {
-        lock::holder(self.directory.as_fd(), &self.path)
+        lock::holder(&*self.directory, &self.path)
     }
 
     fn random_128(&self) -> Result<u128> {
@@ -400,6 +243,7 @@ impl Device for FileDevice {
 }
 
 /// 128 bits from the operating system, for what is at `path`.
+#[cfg(target_os = "linux")]
 pub(super) fn random_128(path: &Path) -> Result<u128> {
     let mut bytes = [0u8; 16];
     let mut filled = 0;
@@ -414,8 +258,9 @@ pub(super) fn random_128(path: &Path) -> Result<u128> {
 
 /// Refuses what could leave the directory, and the lock.
 fn check_name(name: &str) -> Result<()> {
-    let why = if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
-        "a name is one component of a path, without '/' and NUL"
+    let separates = |c| matches!(c, '/' | '\0') || (cfg!(windows) && matches!(c, '\\' | ':'));
+    let why = if name.is_empty() || name == "." || name == ".." || name.contains(separates) {
+        "a name is one component of a path, without '/' and NUL, and on Windows without '\\' and ':'"
     } else if name.len() > 255 {
         "a name has at most 255 bytes"
     } else if name == lock::LOCK_NAME {
@@ -432,8 +277,5 @@ fn sync_parent(path: &Path) -> Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    errors::retry(|| rustix::fs::open(parent, flags, Mode::empty()))
-        .and_then(|fd| errors::retry(|| rustix::fs::fsync(&fd)))
-        .map_err(|e| errors::classify("sync", parent, 0, e))
+    by_path::sync(parent).map_err(|e| errors::classify("sync", parent, 0, e))
 }

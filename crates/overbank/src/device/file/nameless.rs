@@ -1,17 +1,16 @@
 //! A directory whose files have no names on disk: whatever ends the process, and a power cut too, leaves nothing of them behind.
 //!
-//! The names exist in this process alone. Each file is an open descriptor of an unlinked file (O_TMPFILE, or a name that is
-//! removed at once where the file system has no such files), readable by nobody else.
+//! The names exist in this process alone. Each file is open and unlinked (O_TMPFILE, or a name that is removed at once where the
+//! system has no such files), readable by nobody else. Windows removes the name with the last handle, however the process ends;
+//! after a power cut it is left there.
 
+use super::directory::OpenFile;
 use super::handle::{FileHandle, Opened};
-use super::{DirectChoice, FileDevice, FileOptions, check_name, errors};
+use super::{FileDevice, FileOptions, check_name};
 use crate::device::{Access, Device, DeviceFile, FileRead, LockGuard};
 use crate::lock::lock;
 use crate::{Error, Result};
-use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -19,14 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 #[derive(Debug)]
 pub struct NamelessDevice {
     place: FileDevice,
-    files: Mutex<BTreeMap<String, Nameless>>,
-}
-
-/// A file that has a name here alone.
-#[derive(Debug)]
-struct Nameless {
-    fd: OwnedFd,
-    direct: bool,
+    files: Mutex<BTreeMap<String, OpenFile>>,
 }
 
 /// Nobody else can reach the files.
@@ -44,48 +36,15 @@ impl NamelessDevice {
         Ok(Self { place: FileDevice::open(path, options)?, files: Mutex::default() })
     }
 
-    fn files(&self) -> MutexGuard<'_, BTreeMap<String, Nameless>> {
+    fn files(&self) -> MutexGuard<'_, BTreeMap<String, OpenFile>> {
         lock(&self.files)
     }
 
-    /// A new file that no directory knows.
-    fn nameless(&self, path: &Path) -> Result<Nameless> {
-        let make = |direct: bool| {
-            let flags =
-                OFlags::RDWR | OFlags::CLOEXEC | if direct { OFlags::DIRECT } else { OFlags::empty() };
-            let mode = Mode::from_raw_mode(0o600);
-            let directory = &self.place.directory;
-            let nameless = OFlags::TMPFILE | OFlags::EXCL;
-            match errors::retry(|| rustix::fs::openat(directory, ".", flags | nameless, mode)) {
-                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => {
-                    let name = format!(".overbank-{:032x}", self.random_128()?);
-                    let create = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-                    let made = errors::retry(|| rustix::fs::openat(directory, &*name, create, mode));
-                    // O_DIRECT is refused only once the name is there.
-                    if made.is_ok() || made.as_ref().err() == Some(&Errno::INVAL) {
-                        let _ = errors::retry(|| rustix::fs::unlinkat(directory, &*name, AtFlags::empty()));
-                    }
-                    Ok(made)
-                }
-                made => Ok(made),
-            }
-        };
-        let failed = |e| errors::classify("create", path, 0, e);
-        match self.place.direct {
-            DirectChoice::Never => Ok(Nameless { fd: make(false)?.map_err(failed)?, direct: false }),
-            DirectChoice::Always => Ok(Nameless { fd: make(true)?.map_err(failed)?, direct: true }),
-            DirectChoice::Try => match make(true)? {
-                Err(Errno::INVAL) => Ok(Nameless { fd: make(false)?.map_err(failed)?, direct: false }),
-                made => Ok(Nameless { fd: made.map_err(failed)?, direct: true }),
-            },
-        }
-    }
-
-    fn handle(&self, name: &str, file: &Nameless) -> Result<Arc<dyn DeviceFile>> {
+    fn handle(&self, name: &str, file: &OpenFile) -> Result<Arc<dyn DeviceFile>> {
         let path = self.place.path.join(name);
-        let fd =
-            file.fd.try_clone().map_err(|source| Error::Io { op: "open", path: path.clone(), source })?;
-        let opened = Opened { fd, name: name.into(), path, direct: file.direct };
+        let copy =
+            file.file.try_clone().map_err(|source| Error::Io { op: "open", path: path.clone(), source })?;
+        let opened = Opened { file: copy, name: name.into(), path, direct: file.direct };
         Ok(Arc::new(FileHandle::new(opened, self.place.batcher.clone())))
     }
 }
@@ -113,7 +72,8 @@ impl Device for NamelessDevice {
         if files.contains_key(name) {
             return Err(Error::AlreadyExists { what: "file", name: name.to_owned() });
         }
-        let file = self.nameless(&self.place.path.join(name))?;
+        let stem = format!(".overbank-{:032x}", self.random_128()?);
+        let file = self.place.directory.nameless(&self.place.path.join(name), &stem)?;
         let handle = self.handle(name, &file)?;
         files.insert(name.to_owned(), file);
         Ok(handle)
@@ -171,8 +131,8 @@ mod tests {
     #[test]
     fn files_are_known_by_their_names_here_and_by_none_on_disk() {
         let place = tempfile::tempdir().unwrap();
-        for (direct, engine) in [(Direct::Auto, Engine::Auto), (Direct::Off, Engine::Threads)] {
-            let options = FileOptions::new().direct(direct).engine(engine);
+        let chosen = FileOptions::new();
+        for options in [chosen, chosen.direct(Direct::Off).engine(Engine::Threads), chosen.portable(true)] {
             let device = NamelessDevice::open(place.path(), options).unwrap();
             let _guard = device.lock().unwrap();
             let draft = device.create("draft").unwrap();

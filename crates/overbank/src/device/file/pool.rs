@@ -13,7 +13,7 @@
 //!    as well, if more slowly.
 //! 4. A fork of the process that made the pool has none of its threads: it neither hands them jobs nor waits for them.
 
-use super::Begun;
+use super::batcher::Begun;
 use super::handle::Opened;
 use super::reads::Reads;
 use crate::device::{AlignedBuf, Process, thread};

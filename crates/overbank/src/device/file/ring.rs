@@ -16,7 +16,7 @@
 //!    can say when the memory is free. Its batch is an error, and later batches are read without rings.
 //! 6. A ring is neither used nor freed by a fork of the process that made it: its memory is not there.
 
-use super::Begun;
+use super::batcher::Begun;
 use super::reads::Reads;
 use crate::device::{AlignedBuf, Process};
 use crate::lock::lock;
@@ -65,26 +65,6 @@ struct Slot {
     filled: usize,
 }
 
-/// Whether this process may use io_uring: makes a ring and lets the kernel answer one entry.
-pub(super) fn probe() -> std::io::Result<()> {
-    let mut uring = new_uring(2)?;
-    let mut offered = io_uring::Probe::new();
-    uring.submitter().register_probe(&mut offered)?;
-    if !offered.is_supported(opcode::Read::CODE) {
-        return Err(Errno::OPNOTSUPP.into());
-    }
-    // SAFETY: an entry that does nothing refers to no memory.
-    unsafe { uring.submission().push(&opcode::Nop::new().build()) }.map_err(std::io::Error::other)?;
-    loop {
-        match uring.submit_and_wait(1) {
-            Ok(_) => break,
-            Err(e) if e.raw_os_error() == Some(Errno::INTR.raw_os_error()) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    uring.completion().next().map(|_| ()).ok_or_else(|| Errno::IO.into())
-}
-
 /// Completions are handled when the caller enters the kernel anyway, not by interrupting it; older kernels
 /// do not know the flag.
 fn new_uring(entries: u32) -> std::io::Result<IoUring> {
@@ -92,7 +72,28 @@ fn new_uring(entries: u32) -> std::io::Result<IoUring> {
 }
 
 impl RingPool {
-    pub(super) fn new() -> Self {
+    /// Rings for this process, if it may use io_uring: makes one and lets the kernel answer one entry.
+    pub(super) fn open() -> std::io::Result<Self> {
+        let mut uring = new_uring(2)?;
+        let mut offered = io_uring::Probe::new();
+        uring.submitter().register_probe(&mut offered)?;
+        if !offered.is_supported(opcode::Read::CODE) {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        // SAFETY: an entry that does nothing refers to no memory.
+        unsafe { uring.submission().push(&opcode::Nop::new().build()) }.map_err(std::io::Error::other)?;
+        loop {
+            match uring.submit_and_wait(1) {
+                Ok(_) => break,
+                Err(e) if e.raw_os_error() == Some(Errno::INTR.raw_os_error()) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        uring.completion().next().ok_or(Errno::IO)?;
+        Ok(Self::new())
+    }
+
+    fn new() -> Self {
         Self { idle: Mutex::default(), is_broken: AtomicBool::new(false), owner: Process::current() }
     }
 
@@ -114,7 +115,7 @@ impl RingPool {
         // Queues what is left of a slot's read.
         let push = |lease: &mut Lease<'_>, slot: usize, Slot { request, filled }: Slot| {
             let (file, request) = (reads.file(request), reads.request(request));
-            let fd = types::Fd(file.fd.as_raw_fd());
+            let fd = types::Fd(file.file.as_raw_fd());
             // SAFETY: `slot < depth` and `filled <= request.bytes <= longest`, so the place is inside the slab of
             // at least `depth * longest` bytes.
             let place = unsafe { slab.add(slot * longest + filled) };
@@ -159,7 +160,7 @@ impl RingPool {
                             continue;
                         }
                         errno => {
-                            failure = Some(file.read_failed(request.offset, bytes, errno));
+                            failure = Some(file.read_failed(request.offset, bytes, errno.into()));
                             continue;
                         }
                     },

@@ -13,21 +13,23 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 /// Runs `test` on every kind of device this machine allows, each over an empty directory.
 fn on_every_device(test: impl Fn(&FileDevice)) {
     let mut ran = 0;
-    for (engine, direct) in [
-        (Engine::IoUring, Direct::On),
-        (Engine::IoUring, Direct::Off),
-        (Engine::Threads, Direct::On),
-        (Engine::Threads, Direct::Off),
-        (Engine::Auto, Direct::Auto),
+    let of = |engine, direct| FileOptions::new().engine(engine).direct(direct);
+    for options in [
+        of(Engine::IoUring, Direct::On),
+        of(Engine::IoUring, Direct::Off),
+        of(Engine::Threads, Direct::On),
+        of(Engine::Threads, Direct::Off),
+        of(Engine::Auto, Direct::Auto),
+        of(Engine::Auto, Direct::Auto).portable(true),
     ] {
         for scratch in scratches() {
-            match FileDevice::open(scratch.path(), FileOptions::new().engine(engine).direct(direct)) {
+            match FileDevice::open(scratch.path(), options) {
                 Ok(device) => {
                     ran += 1;
                     test(&device);
                 }
                 Err(Error::InvalidOption { name, why, .. }) => eprintln!("skipped: {name}: {why}"),
-                Err(e) => panic!("{engine:?} {direct:?}: {e}"),
+                Err(e) => panic!("{options:?}: {e}"),
             }
         }
     }
@@ -54,8 +56,8 @@ fn file_of(device: &FileDevice, name: &str, blocks: u64) -> Arc<dyn DeviceFile> 
 
 /// A handle to what no device opens as a file.
 fn special(path: &str) -> FileHandle {
-    let fd = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
-    let opened = Opened { fd, name: path.into(), path: path.into(), direct: false };
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let opened = Opened { file, name: path.into(), path: path.into(), direct: false };
     FileHandle::new(opened, Arc::new(Batcher::Threads(pool::ThreadPool::new(1))))
 }
 
@@ -358,6 +360,45 @@ fn a_refused_io_uring_falls_back_to_threads_unless_it_is_demanded() {
             assert!(why.contains("choose auto"), "{why}")
         }
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_only_linux_has_is_refused_by_the_portable_calls() {
+    let scratch = TempDir::new().unwrap();
+    let portable = FileOptions::new().portable(true);
+    let device = FileDevice::open(scratch.path(), portable).unwrap();
+    assert_eq!(device.describe(), "up to 128 threads, page cache");
+    for (name, options) in
+        [("direct", portable.direct(Direct::On)), ("engine", portable.engine(Engine::IoUring))]
+    {
+        match FileDevice::open(scratch.path(), options) {
+            Err(Error::InvalidOption { name: found, why, .. }) => {
+                assert!(found == name && why.contains("choose auto"), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn one_lock_keeps_both_ways_out() {
+    let scratch = TempDir::new().unwrap();
+    let ways = [FileOptions::new(), FileOptions::new().portable(true)];
+    let devices = ways.map(|options| FileDevice::open(scratch.path(), options).unwrap());
+    for (first, second) in [(0, 1), (1, 0)] {
+        let lock = devices[first].lock().unwrap();
+        assert!(
+            matches!(devices[second].lock(), Err(Error::Locked { pid, .. }) if pid == std::process::id())
+        );
+        assert_eq!(devices[second].writer().unwrap(), Some(std::process::id()));
+        drop(lock);
+        // What one way wrote, the other reads.
+        file_of(&devices[first], "a", 3);
+        let mut block = vec![0; BLOCK_BYTES];
+        devices[second].open("a", Access::Read).unwrap().read(2 * BLOCK, &mut block).unwrap();
+        assert_eq!(block, super::tests::block(2));
+        devices[second].remove("a").unwrap();
     }
 }
 

@@ -290,7 +290,7 @@ impl Board {
             return;
         };
         // A tombstone takes from what is older than it: if all of that is merged here, there is nothing left for it to take.
-        let is_last_level = (self.runs.iter().filter(|run| !runs.contains(&run.id)).map(|run| run.age))
+        let is_oldest = (self.runs.iter().filter(|run| !runs.contains(&run.id)).map(|run| run.age))
             .chain(self.packed.iter().filter(|one| !packed.contains(&one.id)).map(|one| one.age))
             .map(|other| other.oldest)
             .chain(self.open_logs.iter().flatten().copied())
@@ -298,7 +298,7 @@ impl Board {
         let lanes = (keys / LANE_KEYS_MIN).clamp(1, lanes as u64);
         let id = self.new_id();
         let lanes = ranges(kind.fingerprint_bits, lanes).map(Lane::Waiting).collect();
-        self.tasks.push(Task { id, is_flush, packed, runs, kind, pane, age, is_last_level, keys, lanes });
+        self.tasks.push(Task { id, is_flush, packed, runs, kind, pane, age, is_oldest, keys, lanes });
         // Flushes make room, and short merges are not to wait for long ones.
         self.tasks.sort_by_key(|task| (!task.is_flush, task.keys));
     }

@@ -62,7 +62,7 @@ impl Shared {
         let mask = self.place(era).mask;
         let fingerprints: Vec<u64> =
             prefixes.map(|prefix| (prefix & mask) >> (64 - kind.fingerprint_bits)).collect();
-        let packed = PackedRun::new(kind, &fingerprints, &[])?;
+        let packed = PackedRun::new(kind, &fingerprints)?;
         self.make_room_for(packed.memory_bytes())?;
         let mut board = self.board();
         board.add_packed(None, packed, era, &self.options);

@@ -22,7 +22,8 @@
 use super::options::FilterOptions;
 use crate::Result;
 use crate::batch::Sorter;
-use crate::filter::run::{PackedRun, RunKind};
+use crate::filter::run::{PackedRun, RunKind, Sign};
+use std::sync::Arc;
 
 /// So few words are looked at one by one rather than indexed.
 const SCANNED_WORDS: usize = 32;
@@ -243,13 +244,15 @@ impl Memtable {
         let shift = 64 - kind.fingerprint_bits;
         let packed = if self.removals == 0 {
             self.words.iter_mut().for_each(|word| *word >>= shift);
-            PackedRun::new(kind, &self.words, &[])
+            PackedRun::new(kind, &self.words)
         } else {
             self.scratch.clear();
             self.scratch.extend(self.words.iter().filter(|&word| word & 1 == 0).map(|word| word >> shift));
             self.words.retain(|word| word & 1 == 1);
             self.words.iter_mut().for_each(|word| *word >>= shift);
-            PackedRun::new(kind, &self.scratch, &self.words)
+            let removals = RunKind { sign: Sign::Removals, ..kind };
+            let sides = [PackedRun::new(kind, &self.scratch)?, PackedRun::new(removals, &self.words)?];
+            PackedRun::merge(kind, &sides.map(Arc::new))
         };
         self.clear();
         packed
@@ -312,7 +315,7 @@ mod tests {
                 let of_key = |prefix: u64| model.range((prefix & place.mask, 0)..=(prefix & place.mask, 15));
                 match action {
                     0 => {
-                        let kind = RunKind { fingerprint_bits: 64 - place.value_shift, seed_fingerprint: 0, hash_kind: crate::HashKind::Xxh3 };
+                        let kind = RunKind { fingerprint_bits: 64 - place.value_shift, seed_fingerprint: 0, hash_kind: crate::HashKind::Xxh3, sign: Sign::Insertions };
                         let packed = table.freeze(kind).unwrap();
                         let left = model.values().filter(|&&count| count != 0).count();
                         prop_assert_eq!((packed.fingerprints(), table.len()), (left as u64, 0));

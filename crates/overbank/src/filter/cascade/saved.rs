@@ -10,7 +10,7 @@ use super::options::FilterOptions;
 use super::shared::{FLUSH, Shared, Shares};
 use super::{Filter, Maplet, MapletOptions};
 use crate::error::invalid;
-use crate::filter::run::{FingerprintSegment, RunKind};
+use crate::filter::run::{FingerprintSegment, RunKind, Sign};
 use crate::store::{
     CommitId, Entry, FileId, FileRef, Files, Participant, Prepared, Record, Reservation, Store, Structure,
 };
@@ -262,6 +262,7 @@ fn kind_of(store: &Store) -> RunKind {
         fingerprint_bits: 1,
         seed_fingerprint: store.seed().fingerprint(),
         hash_kind: store.hash_kind(),
+        sign: Sign::Insertions,
     }
 }
 

@@ -240,8 +240,7 @@ impl Shared {
         let mut merge = match lane {
             Lane::Waiting(range) => {
                 let is_behind = self.spawner.threads() > 0;
-                let options =
-                    MergeOptions { is_last_level: sources.is_last_level, is_ahead: false, is_behind };
+                let options = MergeOptions { is_oldest: sources.is_oldest, is_ahead: false, is_behind };
                 let inputs: Vec<Source<'_>> = (sources.runs.iter().map(|run| Source::Flash(run)))
                     .chain(sources.packed.iter().cloned().map(Source::Memory))
                     .collect();
@@ -415,7 +414,7 @@ struct Sources {
     runs: Vec<Arc<FingerprintSegment>>,
     packed: Vec<Arc<PackedRun>>,
     kind: RunKind,
-    is_last_level: bool,
+    is_oldest: bool,
 }
 
 fn sources(board: &Board, task: u64) -> Option<Sources> {
@@ -427,6 +426,6 @@ fn sources(board: &Board, task: u64) -> Option<Sources> {
         runs: runs.flat_map(|run| run.pieces.iter().cloned()).collect(),
         packed: packed.map(|packed| Arc::clone(&packed.run)).collect(),
         kind: task.kind,
-        is_last_level: task.is_last_level,
+        is_oldest: task.is_oldest,
     })
 }

@@ -20,7 +20,7 @@ pub(super) struct Task {
     pub(super) kind: RunKind,
     pub(super) pane: u64,
     pub(super) age: Age,
-    pub(super) is_last_level: bool,
+    pub(super) is_oldest: bool,
     /// Keys to be merged.
     pub(super) keys: u64,
     pub(super) lanes: Vec<Lane>,

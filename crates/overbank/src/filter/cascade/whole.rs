@@ -27,7 +27,7 @@ impl Filter {
         for &bits in &lengths {
             let kind = RunKind { fingerprint_bits: bits, ..self.shared().kind };
             // With a single length, all that a tombstone can take from is here.
-            let options = MergeOptions { is_last_level: lengths.len() == 1, ..MergeOptions::default() };
+            let options = MergeOptions { is_oldest: lengths.len() == 1, ..MergeOptions::default() };
             let merge =
                 Merge::new(&self.shared().files, kind, &of_length(&view, bits), 0..=u64::MAX, options)?;
             let info = merge.finish()?;

@@ -52,7 +52,7 @@ impl QuotientFilter {
         let (lg_quotients, remainder_bits) = (decoder.u32()?, decoder.u32()?);
         let Ok(shape) = Shape::new(lg_quotients, remainder_bits) else {
             let found = format!("{lg_quotients} and {remainder_bits}");
-            return Err(decoder.impossible(
+            return Err(decoder.corrupt(
                 "quotient and remainder bits",
                 "at least 6 and 1, at most 64",
                 found,
@@ -62,10 +62,10 @@ impl QuotientFilter {
         decoder.zeros(7)?;
         let most = shape.capacity().min(keys_max);
         if len > most {
-            return Err(decoder.impossible("the number of fingerprints", format!("at most {most}"), len));
+            return Err(decoder.corrupt("the number of fingerprints", format!("at most {most}"), len));
         }
         if grows > 1 {
-            return Err(decoder.impossible("whether the filter grows", "0 or 1", grows));
+            return Err(decoder.corrupt("whether the filter grows", "0 or 1", grows));
         }
         let blocks = decode_blocks(&mut decoder, shape, len)?;
         Ok(Self { shape, hash_id, len, keys_max, grows: grows == 1, blocks })
@@ -77,9 +77,9 @@ fn decode_blocks(decoder: &mut Decoder<'_>, shape: Shape, len: u64) -> Result<Bl
     let (blocks, left) = (shape.slots() / BLOCK_SLOTS, decoder.left());
     if !left.is_multiple_of(block_bytes) || left / block_bytes < blocks {
         let expected = format!("whole blocks of {block_bytes} bytes, at least {blocks}");
-        return Err(decoder.impossible("the number of bytes that follow", expected, left));
+        return Err(decoder.corrupt("the number of bytes that follow", expected, left));
     }
-    let stored = Blocks::of_words(words_from_le_bytes(decoder.raw(left)?), shape.remainder_bits);
+    let stored = Blocks::of_words(words_from_le_bytes(decoder.take(left)?), shape.remainder_bits);
     let mut found = Blocks::new(blocks, shape.remainder_bits);
     let (mut count, mut last) = (0u64, 0);
     let ascending = Fingerprints::new(shape, &stored, len).take_while(|&fingerprint| {
@@ -89,10 +89,10 @@ fn decode_blocks(decoder: &mut Decoder<'_>, shape: Shape, len: u64) -> Result<Bl
     });
     Sweep::new(shape, &mut found).merge(ascending);
     if count != len {
-        return Err(decoder.impossible("the number of fingerprints in the slots", len, count));
+        return Err(decoder.corrupt("the number of fingerprints in the slots", len, count));
     }
     if found.words() != stored.words() {
-        return Err(decoder.impossible("the slots", "as inserts fill them", "others"));
+        return Err(decoder.corrupt("the slots", "as inserts fill them", "others"));
     }
     Ok(found)
 }

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 
 /// Ascending fingerprints, each once, and how the counts of some differ from 1.
 ///
-/// Counts are signed: a fingerprint that stands for `n` removals of what lies below it, a tombstone, has the count `-n`.
+/// Counts are signed: among insertions, a fingerprint that stands for `n` removals of what lies below it, a tombstone, has the count
+/// `-n`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Entries {
     pub(super) fingerprints: Vec<u64>,
@@ -40,11 +41,7 @@ impl Entries {
 
     /// The fingerprints with their counts: below 0 for tombstones, never 0.
     pub fn iter(&self) -> impl Iterator<Item = (u64, i64)> + '_ {
-        let mut deltas = self.deltas.iter().peekable();
-        self.fingerprints.iter().zip(0u32..).map(move |(&fingerprint, i)| {
-            let delta = deltas.next_if(|delta| delta.0 == i).map_or(0, |delta| delta.1);
-            (fingerprint, 1 + delta)
-        })
+        self.all().iter()
     }
 
     /// Drops all.
@@ -81,12 +78,6 @@ impl Entries {
             }
         }
         ascends
-    }
-
-    /// Makes tombstones of occurrences.
-    pub(super) fn negate(&mut self) {
-        let deltas = self.iter().zip(0..).map(|((_, count), i)| (i, -count - 1));
-        self.deltas = deltas.filter(|delta| delta.1 != 0).collect();
     }
 
     pub(super) fn append(&mut self, part: Part<'_>) {
@@ -145,6 +136,15 @@ impl Entries {
 }
 
 impl<'a> Part<'a> {
+    /// The fingerprints with their counts.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, i64)> + use<'a> {
+        let mut deltas = self.deltas.iter().peekable();
+        self.fingerprints.iter().zip(self.first..).map(move |(&fingerprint, i)| {
+            let delta = deltas.next_if(|delta| delta.0 == i).map_or(0, |delta| delta.1);
+            (fingerprint, 1 + delta)
+        })
+    }
+
     /// The fingerprints from `from` up to `to`, which are indexes into this part.
     pub(super) fn slice(&self, from: usize, to: usize) -> Part<'a> {
         let (low, high) = (self.first + from as u32, self.first + to as u32);

@@ -18,17 +18,23 @@
 //! The meta bytes:
 //!
 //! ```text
-//!   0                  1           8            16            24
-//!   ┼ fingerprint bits ┼ 0 …      ┼ tombstones ┼ occurrences ┤      entries with counts below 0; sum of the counts above 0
+//!   0                  1      2       8            16            24
+//!   ┼ fingerprint bits ┼ sign ┼ 0 …  ┼ tombstones ┼ occurrences ┤      entries with counts below 0; sum of the counts above 0
 //! ```
+//!
+//! The sign is 0 for insertions and 1 for removals, whose counts are all above 0. Version 1 had only insertions; its bytes are those
+//! of version 2, and its removals are all tombstones.
 
+use super::Sign;
 use crate::error::corrupt_bytes as corrupt;
 use crate::segment::BODY_BYTES;
 use crate::store::Structure;
 use crate::{Error, Result};
 
 /// A run, and the version of its blocks and meta bytes.
-pub(super) const STRUCTURE: Structure = Structure { id: 18, version: 1 };
+pub(super) const STRUCTURE: Structure = Structure { id: 18, version: 2 };
+/// The oldest version that is read.
+pub(super) const OLDEST_VERSION: u16 = 1;
 
 /// Counts lie between this and its negative.
 pub(super) const COUNT_MAX: i64 = 1 << 47;
@@ -133,6 +139,7 @@ impl<'a> Parts<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Meta {
     pub(super) fingerprint_bits: u32,
+    pub(super) sign: Sign,
     pub(super) tombstones: u64,
     pub(super) occurrences: u64,
 }
@@ -141,27 +148,37 @@ impl Meta {
     pub(super) fn encode(&self) -> [u8; META_BYTES] {
         let mut out = [0; META_BYTES];
         out[0] = self.fingerprint_bits as u8;
+        out[1] = self.sign as u8;
         out[8..16].copy_from_slice(&self.tombstones.to_le_bytes());
         out[16..].copy_from_slice(&self.occurrences.to_le_bytes());
         out
     }
 
-    pub(super) fn decode(bytes: &[u8], entries: u64) -> Result<Meta> {
+    /// Reads the meta bytes of a run of `entries` fingerprints, written by `version` of [`STRUCTURE`].
+    pub(super) fn decode(bytes: &[u8], entries: u64, version: u16) -> Result<Meta> {
         let (words, &[]) = bytes.as_chunks::<8>() else {
             return Err(corrupt(0, "the length of a run's meta bytes", META_BYTES, bytes.len()));
         };
-        let &[[bits, padding @ ..], tombstones, occurrences] = words else {
+        let &[[bits, sign, padding @ ..], tombstones, occurrences] = words else {
             return Err(corrupt(0, "the length of a run's meta bytes", META_BYTES, bytes.len()));
         };
         let (tombstones, occurrences) = (u64::from_le_bytes(tombstones), u64::from_le_bytes(occurrences));
-        if !(1..=64).contains(&bits) || padding != [0; 7] {
+        if !(1..=64).contains(&bits) || padding != [0; 6] {
             return Err(corrupt(0, "a run's fingerprint bits", "1 to 64", format!("{bits}, {padding:?}")));
+        }
+        let sign = match sign {
+            0 => Sign::Insertions,
+            1 if version > 1 => Sign::Removals,
+            other => return Err(corrupt(1, "a run's sign", "0 or, from version 2 on, 1", other)),
+        };
+        if sign == Sign::Removals && tombstones > 0 {
+            return Err(corrupt(8, "tombstones of a run of removals", 0, tombstones));
         }
         if tombstones > entries || occurrences < entries - tombstones {
             let found = format!("{tombstones} tombstones, {occurrences} occurrences");
             return Err(corrupt(8, "a run's counts", format!("those of {entries} fingerprints"), found));
         }
-        Ok(Meta { fingerprint_bits: bits.into(), tombstones, occurrences })
+        Ok(Meta { fingerprint_bits: bits.into(), sign, tombstones, occurrences })
     }
 }
 

@@ -6,6 +6,9 @@
 //!   run ─▶ cursor ─▶ unpacked blocks ┘
 //! ```
 //!
+//! Where some inputs are removals, the window of the insertions and that of the removals are merged by themselves, and the latter is
+//! taken off the former.
+//!
 //! 1. Before a window, each input that has more to come has at least half of what is wanted of it. So a window takes that much of each
 //!    of equally dense inputs, and its cost for an input, however many there are, is spread over as many fingerprints.
 //!
@@ -14,13 +17,12 @@
 //! | on flash | 256 KiB each, 512 if read ahead |
 //! | unpacked | 64 to 128 KiB each of few; of many in RAM 4 to 12 KiB each, and twice as much in the merge of a window |
 
-use super::RunKind;
 use super::cursor::RunCursor;
 use super::entries::{Entries, Part};
-use super::merge::Progress;
 use super::packed::{PackedCursor, PackedRun};
 use super::reader::{FingerprintSegment, same_bits};
 use super::window::{self, Scratch};
+use super::{RunKind, Sign};
 use crate::{Error, Result};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -40,10 +42,21 @@ pub enum Source<'a> {
     Memory(Arc<PackedRun>),
 }
 
+/// What a merge took from its sources so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Progress {
+    /// Fingerprints that were merged; at the end, those that the sources have in the merge's range.
+    pub fingerprints: u64,
+    /// Blocks that were unpacked, on flash and in RAM.
+    pub blocks: u64,
+}
+
 /// All inputs of a merge.
 #[derive(Debug)]
 pub(super) struct Inputs {
     inputs: Vec<Input>,
+    /// Windows of insertions and of removals, where there are both.
+    sides: Option<Box<[Entries; 2]>>,
     scratch: Scratch,
     progress: Progress,
 }
@@ -51,6 +64,7 @@ pub(super) struct Inputs {
 #[derive(Debug)]
 struct Input {
     cursor: Cursor,
+    sign: Sign,
     entries: Entries,
     /// Entries that were merged.
     used: usize,
@@ -89,12 +103,17 @@ impl Inputs {
         is_ahead: bool,
     ) -> Result<Self> {
         let inputs = sources.iter().map(|source| {
-            same_kind(kind, source.kind())?;
+            let sign = source.kind().sign;
+            // Insertions may have removals taken off them; a run of removals has nothing but removals.
+            let own = if kind.sign == Sign::Insertions { sign } else { kind.sign };
+            same_kind(RunKind { sign: own, ..kind }, source.kind())?;
             let cursor = source.cursor(range.clone(), is_ahead)?;
-            Ok(Input { cursor, entries: Entries::default(), used: 0, is_over: false })
+            Ok(Input { cursor, sign, entries: Entries::default(), used: 0, is_over: false })
         });
+        let is_mixed = sources.iter().any(|source| source.kind().sign != kind.sign);
         Ok(Inputs {
             inputs: inputs.collect::<Result<_>>()?,
+            sides: is_mixed.then(Box::default),
             scratch: Scratch::default(),
             progress: Progress::default(),
         })
@@ -120,7 +139,8 @@ impl Inputs {
         let last = |input: &Input| input.entries.fingerprints.last().copied();
         let unfinished = self.inputs.iter().filter(|input| !input.is_over);
         let bound = unfinished.filter_map(last).min().unwrap_or(u64::MAX);
-        let mut parts: Vec<Part<'_>> = Vec::with_capacity(self.inputs.len());
+        // Insertions and removals, or all together where there is but one of them.
+        let mut parts: [Vec<Part<'_>>; 2] = [Vec::with_capacity(self.inputs.len()), Vec::new()];
         for input in &mut self.inputs {
             let rest = &input.entries.fingerprints[input.used..];
             let end = input.used + rest.partition_point(|&fingerprint| fingerprint <= bound);
@@ -128,11 +148,23 @@ impl Inputs {
             input.used = end;
             if !part.fingerprints.is_empty() {
                 self.progress.fingerprints += part.fingerprints.len() as u64;
-                parts.push(part);
+                let is_other = self.sides.is_some() && input.sign == Sign::Removals;
+                parts[usize::from(is_other)].push(part);
             }
         }
-        parts.sort_by_key(|part| std::cmp::Reverse(part.fingerprints.len()));
-        window::merge(&parts, &mut self.scratch, out);
+        for side in &mut parts {
+            side.sort_by_key(|part| std::cmp::Reverse(part.fingerprints.len()));
+        }
+        match &mut self.sides {
+            None => window::merge(&parts[0], &mut self.scratch, out),
+            Some(sides) => {
+                for (side, parts) in sides.iter_mut().zip(&parts) {
+                    side.clear();
+                    window::merge(parts, &mut self.scratch, side);
+                }
+                window::subtract(sides[0].all(), sides[1].all(), out);
+            }
+        }
     }
 }
 

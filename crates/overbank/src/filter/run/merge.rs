@@ -10,31 +10,25 @@
 
 use super::RunKind;
 use super::entries::Entries;
-use super::inputs::{Inputs, Source};
+use super::inputs::{Inputs, Progress, Source};
+use super::packed::{PackedRun, Packer};
 use super::writer::{RunInfo, RunWriter};
 use crate::Result;
 use crate::error::invalid;
 use crate::store::Files;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// How runs are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MergeOptions {
-    /// There is nothing below the new run: tombstones have nothing left to take, and are left out.
-    pub is_last_level: bool,
+    /// Nothing that is older than the newest of the sources is left out of the merge: removals that find nothing here to take have
+    /// nothing left to take, and are left out.
+    pub is_oldest: bool,
     /// A thread for each source on flash reads what comes next.
     pub is_ahead: bool,
     /// A thread writes.
     pub is_behind: bool,
-}
-
-/// What a merge took from its sources so far.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Progress {
-    /// Fingerprints that were merged; at the end, those that the sources have in the merge's range.
-    pub fingerprints: u64,
-    /// Blocks that were unpacked, on flash and in RAM.
-    pub blocks: u64,
 }
 
 /// A merge of runs under way. Dropped before [`Merge::finish`], it removes its file.
@@ -43,14 +37,34 @@ pub struct Merge {
     inputs: Inputs,
     /// `None` after an error.
     writer: Option<RunWriter>,
-    is_last_level: bool,
+    is_oldest: bool,
+}
+
+impl PackedRun {
+    /// Packs the sum of `runs`, as a [`Merge`] to one run in RAM that is asked instead of many. What comes to 0 is left out.
+    ///
+    /// # Cost
+    /// O(n lg m) for n fingerprints in m runs. RAM: the new run beside them, and 16 to 30 KiB a run.
+    ///
+    /// # Errors
+    /// As [`Merge::new`].
+    pub fn merge(kind: RunKind, runs: &[Arc<PackedRun>]) -> Result<Self> {
+        let mut packer = Packer::new(kind)?;
+        let sources: Vec<Source<'_>> = runs.iter().cloned().map(Source::Memory).collect();
+        let mut inputs = Inputs::new(kind, &sources, &(0..=u64::MAX), false)?;
+        while inputs.fill()? {
+            packer.push_with(|backlog| inputs.merge_window(backlog));
+        }
+        Ok(packer.finish())
+    }
 }
 
 impl Merge {
-    /// Begins to merge what `sources`, in any order, have in `range` of the fingerprints, `0..=u64::MAX` for all: counts add up.
+    /// Begins to merge what `sources`, in any order, have in `range` of the fingerprints, `0..=u64::MAX` for all: counts add up. Into a
+    /// run of insertions removals go too: they annihilate.
     ///
     /// # Errors
-    /// `Incompatible` if a source's fingerprints are of another kind; what [`Files::create`] says.
+    /// `Incompatible` if a source's fingerprints are of another kind, or are insertions in a merge of removals; what [`Files::create`] says.
     pub fn new(
         files: &Files,
         kind: RunKind,
@@ -61,7 +75,7 @@ impl Merge {
         Ok(Merge {
             inputs: Inputs::new(kind, sources, &range, options.is_ahead)?,
             writer: Some(RunWriter::create(files, kind, options.is_behind)?),
-            is_last_level: options.is_last_level,
+            is_oldest: options.is_oldest,
         })
     }
 
@@ -76,12 +90,12 @@ impl Merge {
     pub fn step(&mut self, budget_blocks: u64) -> Result<bool> {
         let Some(mut writer) = self.writer.take() else { return over() };
         let before = self.inputs.progress().blocks;
-        let is_last_level = self.is_last_level;
+        let is_oldest = self.is_oldest;
         while self.inputs.fill()? {
             writer.push_with(|backlog| {
                 let (start, start_delta) = (backlog.len(), backlog.deltas.len());
                 self.inputs.merge_window(backlog);
-                if is_last_level {
+                if is_oldest {
                     backlog.retain(start, start_delta, |count| count > 0);
                 }
             })?;
@@ -112,7 +126,7 @@ impl Merge {
     }
 }
 
-/// Goes through the sum of several runs, and writes nothing. It outlives them.
+/// Goes through the sum of several runs, removals taken off insertions, and writes nothing. It outlives them.
 #[derive(Debug)]
 pub struct MergedCursor {
     inputs: Inputs,

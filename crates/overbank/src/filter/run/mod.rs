@@ -7,10 +7,12 @@
 //!                                   count_many ◀────┘ one block a run and fingerprint, all runs in one wave of reads
 //! ```
 //!
-//! A fingerprint is the top `p <= 64` bits of `KeyHash::high()`, as a number below 2^p. It is there once, with a signed count: `n` for
-//! a key that was inserted `n` times, `-n` for a tombstone, which takes `n` from what lies below it. The sum of a fingerprint's
-//! counts over all runs is how often it is in the filter, if only keys that were inserted are removed. Removing a key that was
-//! never inserted can remove another one that has the same fingerprint.
+//! A fingerprint is the top `p <= 64` bits of `KeyHash::high()`, as a number below 2^p. It is once in a run, with a count: how often
+//! its key was inserted or, in a run of [`Sign::Removals`], removed. The sum over all runs, removals taken off, is how often it is in the
+//! filter, if only keys that were inserted are removed. Removing a key that was never inserted can remove another one that has the same
+//! fingerprint. So insertions and removals are each merged as plain sums, at full speed; a merge of both annihilates them, and what a
+//! removal could not take there, because it is in a run that has no part in the merge, stays as a negative count beside insertions: a
+//! tombstone. A lookup reads runs of removals for those fingerprints only that runs of insertions have.
 //!
 //! Invariants:
 //! 1. Fingerprints ascend strictly from block to block and within each; so all counts of one are in one block.
@@ -55,8 +57,8 @@ mod writer;
 
 pub use cursor::RunCursor;
 pub use entries::Entries;
-pub use inputs::Source;
-pub use merge::{Merge, MergeOptions, MergedCursor, Progress};
+pub use inputs::{Progress, Source};
+pub use merge::{Merge, MergeOptions, MergedCursor};
 pub use packed::{PackedCursor, PackedRun};
 pub use query::count_many;
 pub use reader::FingerprintSegment;
@@ -86,6 +88,27 @@ pub fn count_in_block(body: &[u8], fingerprint_bits: u32, fingerprints: &[u64]) 
     fingerprints.iter().map(|&fingerprint| prober.count(fingerprint)).collect()
 }
 
+/// What the entries of a run do to the sum of a fingerprint's counts: add to it, or take from it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Sign {
+    /// The counts are of insertions.
+    #[default]
+    Insertions,
+    /// The counts, all above 0, are of removals.
+    Removals,
+}
+
+impl Sign {
+    /// What a run's count is in the sum of a fingerprint's counts.
+    #[inline(always)]
+    pub fn signed(self, count: i64) -> i64 {
+        match self {
+            Sign::Insertions => count,
+            Sign::Removals => -count,
+        }
+    }
+}
+
 /// What the fingerprints of a run are: stored in it, and compared when it is opened or merged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RunKind {
@@ -95,15 +118,18 @@ pub struct RunKind {
     pub seed_fingerprint: u64,
     /// The function of their hashes.
     pub hash_kind: HashKind,
+    /// Whether they were inserted or removed.
+    pub sign: Sign,
 }
 
 impl RunKind {
     /// The fingerprint of a hash.
     ///
     /// ```
-    /// use overbank::filter::run::RunKind;
+    /// use overbank::filter::run::{RunKind, Sign};
     /// use overbank::{HashKind, KeyHash};
-    /// let kind = RunKind { fingerprint_bits: 12, seed_fingerprint: 0, hash_kind: HashKind::Xxh3 };
+    /// let kind =
+    ///     RunKind { fingerprint_bits: 12, seed_fingerprint: 0, hash_kind: HashKind::Xxh3, sign: Sign::Insertions };
     /// assert_eq!(kind.fingerprint(KeyHash::new(0xabcd_0000_0000_0000, 0)), 0xabc);
     /// ```
     pub fn fingerprint(&self, hash: crate::KeyHash) -> u64 {

@@ -1,7 +1,7 @@
 //! Runs in RAM: what was inserted and is not on flash yet, packed as on flash.
 //!
 //! ```text
-//!   sorted hashes ─▶ windows, counts added up ─▶ blocks of 1024 fingerprints ─▶ chunks of 256 KiB, each as long as it has to be
+//!   sorted fingerprints ─▶ windows, counts added up ─▶ blocks of 1024 fingerprints ─▶ chunks of 256 KiB, each as long as it has to be
 //!                                                   └ in an array: its first fingerprint, where it is
 //! ```
 //!
@@ -19,9 +19,7 @@ use super::decode;
 use super::encode::Cutter;
 use super::entries::{Entries, Totals};
 use super::format::{check_bits, fingerprint_max};
-use super::inputs::{Inputs, Source};
 use super::query::{add_counts, check_questions};
-use super::window::{self, Scratch};
 use super::writer::{check_max, out_of_order};
 use crate::Result;
 use crate::batch::gallop;
@@ -34,10 +32,10 @@ const BLOCK_KEYS: usize = 1024;
 /// A chunk is at most this long: few allocations, and little is copied or lost where one ends.
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// Insertions, or removals, that are taken at a time: they fit a core's second cache.
+/// Fingerprints that are taken at a time: they fit a core's second cache.
 const WINDOW: usize = 1 << 14;
 
-/// Ascending fingerprints with signed counts, packed, in RAM.
+/// Ascending fingerprints with their counts, packed, in RAM.
 #[derive(Debug)]
 pub struct PackedRun {
     kind: RunKind,
@@ -56,53 +54,22 @@ struct BlockPlace {
 }
 
 impl PackedRun {
-    /// Packs ascending fingerprints, of which each insertion counts 1 and each removal −1; what comes to 0 is left out.
+    /// Packs ascending fingerprints, each for one occurrence, or one removal; repetitions add up.
     ///
     /// # Errors
     /// `InvalidOption` where a fingerprint is below the one before or has too many bits.
-    pub fn new(kind: RunKind, inserts: &[u64], removals: &[u64]) -> Result<Self> {
+    pub fn new(kind: RunKind, fingerprints: &[u64]) -> Result<Self> {
         let mut packer = Packer::new(kind)?;
-        for side in [inserts, removals] {
-            if let Some(pair) = side.windows(2).find(|pair| pair[0] > pair[1]) {
-                return Err(out_of_order(pair[1], pair[0]));
+        check_max(kind, fingerprints.last().copied().unwrap_or(0))?;
+        let (mut rest, mut twins) = (fingerprints, Vec::new());
+        while let Some(&bound) = rest.get(WINDOW - 1).or(rest.last()) {
+            // With all repetitions of its last one.
+            let (window, after) = rest.split_at(gallop(rest, |&fingerprint| fingerprint <= bound));
+            if window.is_empty() || !window.is_sorted() {
+                return Err(out_of_order(bound, rest[0]));
             }
-            check_max(kind, side.last().copied().unwrap_or(0))?;
-        }
-        let (mut sides, mut rests) = ([Entries::default(), Entries::default()], [inserts, removals]);
-        let (mut twins, mut scratch) = (Vec::new(), Scratch::default());
-        while let Some(bound) = rests.iter().filter_map(|rest| rest.get(WINDOW - 1).or(rest.last())).min() {
-            let bound = *bound;
-            for (side, rest) in sides.iter_mut().zip(&mut rests) {
-                side.clear();
-                let (window, after) = rest.split_at(gallop(rest, |&fingerprint| fingerprint <= bound));
-                if !window.is_empty() {
-                    side.push_sorted(window, false, &mut twins);
-                }
-                *rest = after;
-            }
-            sides[1].negate();
-            let [inserted, removed] = &sides;
-            packer.push_with(|backlog| match removed.is_empty() {
-                true => backlog.append(inserted.all()),
-                false => window::merge(&[inserted.all(), removed.all()], &mut scratch, backlog),
-            });
-        }
-        Ok(packer.finish())
-    }
-
-    /// Packs the sum of `runs` of `kind`: one run that is asked instead of many. What comes to 0 is left out.
-    ///
-    /// # Cost
-    /// O(n lg m) for n fingerprints in m runs. RAM: the new run beside them, and 16 to 30 KiB a run.
-    ///
-    /// # Errors
-    /// `Incompatible` if a run's fingerprints are of another kind.
-    pub fn merge(kind: RunKind, runs: &[Arc<PackedRun>]) -> Result<Self> {
-        let mut packer = Packer::new(kind)?;
-        let sources: Vec<Source<'_>> = runs.iter().cloned().map(Source::Memory).collect();
-        let mut inputs = Inputs::new(kind, &sources, &(0..=u64::MAX), false)?;
-        while inputs.fill()? {
-            packer.push_with(|backlog| inputs.merge_window(backlog));
+            packer.push_with(|backlog| backlog.push_sorted(window, false, &mut twins));
+            rest = after;
         }
         Ok(packer.finish())
     }
@@ -231,7 +198,7 @@ impl PackedCursor {
 }
 
 /// Packs entries as they come, in order.
-struct Packer {
+pub(super) struct Packer {
     run: PackedRun,
     backlog: Entries,
     /// The chunk that is being filled.
@@ -239,7 +206,7 @@ struct Packer {
 }
 
 impl Packer {
-    fn new(kind: RunKind) -> Result<Self> {
+    pub(super) fn new(kind: RunKind) -> Result<Self> {
         check_bits(kind.fingerprint_bits)?;
         let run =
             PackedRun { kind, chunks: Vec::new(), blocks: Vec::new(), last: 0, totals: Totals::default() };
@@ -247,12 +214,12 @@ impl Packer {
     }
 
     /// Lets `fill` append entries that are above all others.
-    fn push_with(&mut self, fill: impl FnOnce(&mut Entries)) {
+    pub(super) fn push_with<R>(&mut self, fill: impl FnOnce(&mut Entries) -> R) {
         fill(&mut self.backlog);
         self.cut(self.backlog.len() / BLOCK_KEYS * BLOCK_KEYS);
     }
 
-    fn finish(mut self) -> PackedRun {
+    pub(super) fn finish(mut self) -> PackedRun {
         self.cut(self.backlog.len());
         let end = self.chunk.len();
         end_chunk(&mut self.run.chunks, &mut self.chunk, end);

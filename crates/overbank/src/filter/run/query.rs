@@ -1,25 +1,25 @@
-//! Looks hashes up in several runs: one block a run and hash, all in one wave of reads.
+//! Looks hashes up in several runs: one block a run and hash, those of all runs of insertions in one wave of reads, and then, for what
+//! is there, those of the runs of removals.
 //!
 //! ```text
 //!   sorted prefixes ─▶ those in a run's range ─fences─▶ groups: a block and the questions to it ─▶ reads of neighbouring blocks ─▶
-//!   counts, added up
+//!   counts, added up ─▶ those above 0 ─▶ the same, of removals ─▶ taken off
 //! ```
 
-use super::RunKind;
 use super::decode::Prober;
 use super::format::fingerprint_max;
 use super::reader::{FingerprintSegment, in_file};
+use super::{RunKind, Sign};
 use crate::Result;
 use crate::device::BLOCK_BYTES;
 use crate::error::invalid;
+use crate::segment::reads::{Coalesce, read_blocks};
 use crate::store::Files;
 use std::ops::Range;
 
-/// The most blocks of one read: dense questions are read as in a sweep, sparse ones a block at a time.
-const READ_BLOCKS: usize = 16;
-
-/// The most bytes in flight: a sweep keeps a device at its sequential rate with fewer, longer reads.
-const IN_FLIGHT_BYTES: usize = 4 << 20;
+/// Dense questions are read as in a sweep, 64 KiB at a time, sparse ones a block at a time; 4 MiB in flight keep a device at its
+/// sequential rate.
+const READS: Coalesce = Coalesce { longest_blocks: 16, gap_blocks: 1, depth: 1, in_flight_bytes: 4 << 20 };
 
 /// In dense batches, so many questions are put to a block at a time; it has room for a few times as many.
 const STRIDE: usize = 8;
@@ -47,7 +47,8 @@ impl Group {
 
 /// Adds to `counts[i]` the counts that the fingerprint of `prefixes[i]` has in `runs`, up to `depth` reads being in flight. `prefixes`,
 /// each [`KeyHash::high`](crate::KeyHash::high) or its upper part, ascend or repeat; each run takes as many of their bits as its
-/// fingerprints have, so runs of several lengths are asked at once. `runs` are of `files`.
+/// fingerprints have, so runs of several lengths are asked at once. `runs` are of `files`. Removals are taken off what is above 0 by
+/// then, so runs of them are read for such fingerprints only, in a second wave: a count that is not above 0 says "not there", no more.
 ///
 /// # Cost
 /// At most a block read a run and prefix, each block once; neighbouring ones in reads of up to 64 KiB. A run whose range has none of the
@@ -64,6 +65,29 @@ pub fn count_many(
     counts: &mut [i64],
 ) -> Result<()> {
     check_questions(prefixes, counts.len())?;
+    let (insertions, removals): (Vec<&FingerprintSegment>, Vec<&FingerprintSegment>) =
+        runs.iter().partition(|run| run.kind.sign == Sign::Insertions);
+    add_all(files, &insertions, prefixes, depth, counts)?;
+    let is_there = |&i: &usize| counts[i] > 0;
+    let there: Vec<usize> = match removals.is_empty() {
+        true => return Ok(()),
+        false => (0..counts.len()).filter(is_there).collect(),
+    };
+    let asked: Vec<u64> = there.iter().map(|&i| prefixes[i]).collect();
+    let mut left: Vec<i64> = there.iter().map(|&i| counts[i]).collect();
+    add_all(files, &removals, &asked, depth, &mut left)?;
+    there.iter().zip(left).for_each(|(&i, left)| counts[i] = left);
+    Ok(())
+}
+
+/// Adds to `counts` what `runs` have of ascending `prefixes`, all in one wave of reads.
+fn add_all(
+    files: &Files,
+    runs: &[&FingerprintSegment],
+    prefixes: &[u64],
+    depth: usize,
+    counts: &mut [i64],
+) -> Result<()> {
     let mut groups = Vec::new();
     for (at, run) in runs.iter().enumerate() {
         find_groups(at, run, prefixes, &mut groups);
@@ -81,24 +105,13 @@ pub(super) fn read_groups(
     depth: usize,
     answer: &mut Answer<'_>,
 ) -> Result<()> {
-    let (mut reads, mut pieces) = (Vec::new(), Vec::new());
-    let mut first = 0;
-    while first < groups.len() {
-        let piece = first..first + neighbours(&groups[first..]);
-        let Group { run, block, .. } = groups[first];
-        reads.push(runs[run].segment.read_of(block..block + piece.len() as u64));
-        first = piece.end;
-        pieces.push(piece);
-    }
-    let longest = pieces.iter().map(|piece| piece.len()).max().unwrap_or(1) * BLOCK_BYTES;
-    files.read_many(&reads, depth.min(IN_FLIGHT_BYTES / longest), &mut |i, bytes| {
-        for (group, bytes) in groups[pieces[i].clone()].iter().zip(bytes.chunks_exact(BLOCK_BYTES)) {
-            let run = runs[group.run];
-            let body = run.segment.body_of(group.block, bytes)?;
-            answer(run, body, group.asked.clone())
-                .map_err(|error| in_file(error, run.segment.path(), group.block * BLOCK_BYTES as u64))?;
-        }
-        Ok(())
+    let place = |group: &Group| runs[group.run].segment.place_of(group.block);
+    let how = Coalesce { depth, ..READS };
+    read_blocks(files, how, groups, place, &mut |group, bytes| {
+        let run = runs[group.run];
+        let body = run.segment.body_of(group.block, bytes)?;
+        answer(run, body, group.asked.clone())
+            .map_err(|error| in_file(error, run.segment.path(), group.block * BLOCK_BYTES as u64))
     })
 }
 
@@ -106,7 +119,8 @@ pub(super) fn read_groups(
 pub(super) fn add_counts(body: &[u8], kind: RunKind, prefixes: &[u64], counts: &mut [i64]) -> Result<()> {
     let mut prober = Prober::new(body, fingerprint_max(kind.fingerprint_bits))?;
     for (count, &prefix) in counts.iter_mut().zip(prefixes) {
-        *count = count.saturating_add(prober.count(kind.fingerprint_of(prefix))?);
+        let found = prober.count(kind.fingerprint_of(prefix))?;
+        *count = count.saturating_add(kind.sign.signed(found));
     }
     Ok(())
 }
@@ -128,12 +142,6 @@ fn find_groups(at: usize, run: &FingerprintSegment, prefixes: &[u64], groups: &m
         }
         i = next;
     }
-}
-
-/// How many groups from the first on are neighbouring blocks that one read takes.
-fn neighbours(groups: &[Group]) -> usize {
-    let is_next = |pair: &&[Group]| pair[0].run == pair[1].run && pair[0].block + 1 == pair[1].block;
-    1 + groups.windows(2).take(READ_BLOCKS - 1).take_while(is_next).count()
 }
 
 /// Prefixes ascend or repeat, and there is an answer for each.

@@ -1,7 +1,7 @@
 //! Opens a run.
 
 use super::cursor::RunCursor;
-use super::format::{Meta, fingerprint_max};
+use super::format::{Meta, OLDEST_VERSION, fingerprint_max};
 use super::{RunKind, query};
 use crate::error::corrupt_bytes;
 use crate::segment::Segment;
@@ -27,10 +27,14 @@ impl FingerprintSegment {
     /// # Errors
     /// `Incompatible` if its fingerprints are of another kind; `UnsupportedVersion`; `Corrupt`.
     pub fn open(files: &Files, file: &FileRef, kind: RunKind) -> Result<Self> {
-        let segment = Segment::open(files, file, kind.segment_kind())?;
-        let meta = Meta::decode(segment.meta(), segment.entries());
+        let segment = Segment::open_since(files, file, kind.segment_kind(), OLDEST_VERSION)?;
+        let meta = Meta::decode(segment.meta(), segment.entries(), segment.kind().structure.version);
         let meta = meta.map_err(|error| in_file(error, segment.path(), file.bytes))?;
         same_bits(kind.fingerprint_bits, meta.fingerprint_bits)?;
+        if kind.sign != meta.sign {
+            let (expected, found) = (format!("{:?}", kind.sign), format!("{:?}", meta.sign));
+            return Err(Error::Incompatible { what: "what a run's counts are of", expected, found });
+        }
         let run = FingerprintSegment { segment, kind, meta };
         run.check_range(file)?;
         Ok(run)
@@ -56,7 +60,7 @@ impl FingerprintSegment {
         self.segment.entries()
     }
 
-    /// Fingerprints whose count is below 0.
+    /// Fingerprints whose count is below 0: removals among insertions.
     pub fn tombstones(&self) -> u64 {
         self.meta.tombstones
     }

@@ -140,11 +140,12 @@ impl Keys {
 
     /// Appends what a block has under those of `prefixes` that are `asked`.
     fn find(&self, body: &[u8], prefixes: &[u64], asked: Range<usize>, found: &mut Vec<Found>) -> Result<()> {
+        let sign = self.kind.sign;
         let mut prober = Prober::new(body, fingerprint_max(self.kind.fingerprint_bits))?;
         for i in asked {
             let range = self.range(prefixes[i]);
             prober.each_within(&range, |fingerprint, count| {
-                found.push((i, fingerprint & self.values, count))
+                found.push((i, fingerprint & self.values, sign.signed(count)))
             })?;
         }
         Ok(())

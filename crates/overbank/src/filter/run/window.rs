@@ -7,9 +7,12 @@
 //!                                                  deltas of the result; where one is −1, the fingerprint is left out
 //! ```
 //!
+//! Insertions less removals are what [`subtract`] makes of the two.
+//!
 //! | n fingerprints, e exceptions and twins, m parts | CPU |
 //! |---|---|
 //! | [`merge`] | n lg m steps of a few cycles, or a radix sort of n; e lg n |
+//! | [`subtract`] of d removals | a copy of n, and d lg (n / d) |
 
 use super::entries::{Entries, Part, clamp, join_repetitions};
 use crate::batch::{Sorter, gallop};
@@ -54,6 +57,27 @@ pub(super) fn merge(parts: &[Part<'_>], scratch: &mut Scratch, out: &mut Entries
             scratch.halves.extend(halves);
         }
     }
+}
+
+/// Appends `insertions` less `removals`, all above what `out` holds. What comes to 0 is left out; what comes to less, a removal that
+/// finds nothing here to take, stays with a count below 0.
+///
+/// Removals are few beside insertions: each is looked for, and what lies between two of them is copied.
+pub(super) fn subtract(insertions: Part<'_>, removals: Part<'_>, out: &mut Entries) {
+    let mut at = 0;
+    for (removed, count) in removals.iter() {
+        let rest = &insertions.fingerprints[at..];
+        let below = gallop(rest, |&fingerprint| fingerprint < removed);
+        let is_there = rest.get(below) == Some(&removed);
+        out.append(insertions.slice(at, at + below));
+        let found = insertions.slice(at + below, at + below + usize::from(is_there));
+        at += below + found.fingerprints.len();
+        let inserted = found.iter().next().map_or(0, |entry| entry.1);
+        if inserted != count {
+            out.push(removed, inserted - count);
+        }
+    }
+    out.append(insertions.slice(at, insertions.fingerprints.len()));
 }
 
 fn merge_two(a: Part<'_>, b: Part<'_>, scratch: &mut Scratch, out: &mut Entries) {

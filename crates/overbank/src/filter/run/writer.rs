@@ -8,10 +8,10 @@
 //! 2. So the last fingerprint waits, and the next batch may add to its count. A count that grows takes no less room: what did
 //!    not fit before it grew does not fit after.
 
-use super::RunKind;
 use super::encode::Cutter;
 use super::entries::{Entries, Totals};
 use super::format::{Meta, check_bits, fingerprint_max};
+use super::{RunKind, Sign};
 use crate::error::invalid;
 use crate::segment::{BODY_BYTES, SegmentWriter};
 use crate::store::{FileRef, Files};
@@ -100,10 +100,10 @@ impl RunWriter {
         self.cut(false)
     }
 
-    /// Takes fingerprints with their counts, in order, each once; below 0 they are tombstones.
+    /// Takes fingerprints with their counts, in order, each once; below 0 they are tombstones, which a run of insertions may have.
     ///
     /// # Errors
-    /// As [`RunWriter::push`]; `InvalidOption` also for a count of 0 or a repeated fingerprint.
+    /// As [`RunWriter::push`]; `InvalidOption` also for a count of 0, one below 0 among removals, or a repeated fingerprint.
     pub fn push_counted(&mut self, entries: &[(u64, i64)]) -> Result<()> {
         for batch in entries.chunks(BATCH) {
             self.check_usable()?;
@@ -119,8 +119,10 @@ impl RunWriter {
             self.check_next(self.last(), fingerprint)?;
             check_max(self.kind, fingerprint)?;
             if count == 0 {
-                let why = "a fingerprint without occurrences is not in a run".to_owned();
-                return Err(Error::InvalidOption { name: "a count", value: "0".to_owned(), why });
+                return invalid("a count", 0, "a fingerprint without occurrences is not in a run");
+            }
+            if count < 0 && self.kind.sign == Sign::Removals {
+                return invalid("a count", count, "removals are counted above 0 in a run of their own");
             }
             self.backlog.push(fingerprint, count);
         }
@@ -146,7 +148,8 @@ impl RunWriter {
         self.check_usable()?;
         self.cut(true)?;
         let Totals { tombstones, occurrences, .. } = self.totals;
-        let meta = Meta { fingerprint_bits: self.kind.fingerprint_bits, tombstones, occurrences };
+        let RunKind { fingerprint_bits, sign, .. } = self.kind;
+        let meta = Meta { fingerprint_bits, sign, tombstones, occurrences };
         let segment = self.segment.finish(&meta.encode())?;
         let (file, blocks, fingerprints) = (segment.file, segment.blocks, segment.entries);
         Ok(RunInfo { file, blocks, fingerprints, tombstones, occurrences })

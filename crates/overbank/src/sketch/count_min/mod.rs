@@ -256,7 +256,7 @@ impl<C: Cell> CountMin<C> {
         for (page, &is_wide) in head.wide.iter().enumerate() {
             let bytes = self.layout.page_cells() * C::BYTES;
             cells.clear();
-            cells.extend(reader.piece(bytes)?.raw(bytes)?.chunks_exact(C::BYTES).map(C::get));
+            cells.extend(reader.piece(bytes)?.take(bytes)?.chunks_exact(C::BYTES).map(C::get));
             self.merge_page(page, &cells, is_wide);
         }
         reader.finish()
@@ -323,7 +323,7 @@ impl<C: Cell> CountMin<C> {
         let mut cells: Vec<C> = Vec::with_capacity(layout.cells());
         while reader.left() > 0 {
             let mut piece = reader.piece(reader.left().min(PIECE_CELLS * C::BYTES))?;
-            cells.extend(piece.raw(piece.left())?.chunks_exact(C::BYTES).map(C::get));
+            cells.extend(piece.take_rest().chunks_exact(C::BYTES).map(C::get));
         }
         reader.finish()?;
         let overflow = Overflow { widened: wide.contains(&true), saturated };
@@ -473,24 +473,24 @@ impl Head {
         require_equal("the size of a cell", C::BYTES as u32, shape.u32()?)?;
         let saturated = shape.u8()?;
         if saturated > 1 {
-            return Err(shape.impossible("the saturation flag", "0 or 1", saturated));
+            return Err(shape.corrupt("the saturation flag", "0 or 1", saturated));
         }
         shape.zeros(3)?;
         let layout = Layout::with_shape(pages, columns, depth);
-        let layout = layout.map_err(|why| shape.impossible("the shape", "a valid one", why))?;
+        let layout = layout.map_err(|why| shape.corrupt("the shape", "a valid one", why))?;
         let mark_bytes = (pages as usize).div_ceil(8);
         let cell_bytes = layout.cells_checked().and_then(|cells| cells.checked_mul(C::BYTES));
         if cell_bytes.and_then(|bytes| bytes.checked_add(mark_bytes)) != Some(rest_bytes) {
             let expected = format!("one of {rest_bytes} bytes of marks and cells");
-            return Err(shape.impossible("the shape", expected, format!("{layout:?}")));
+            return Err(shape.corrupt("the shape", expected, format!("{layout:?}")));
         }
         let mut marks = reader.piece(mark_bytes)?;
-        let bytes = marks.raw(mark_bytes)?;
+        let bytes = marks.take(mark_bytes)?;
         let is_wide = |page: usize| bytes[page / 8] >> (page % 8) & 1 == 1;
         let wide: Vec<bool> = (0..pages as usize).map(is_wide).collect();
         let beyond = (pages as usize..8 * mark_bytes).any(is_wide);
         if beyond || wide.contains(&true) && !wide::is_possible::<C>(columns) {
-            return Err(marks.impossible("the marks of wide pages", "pages of pairs of cells", "others"));
+            return Err(marks.corrupt("the marks of wide pages", "pages of pairs of cells", "others"));
         }
         Ok(Self { layout, hash_id, saturated: saturated == 1, wide })
     }

@@ -314,7 +314,7 @@ impl DdSketch {
         let mut head = reader.piece(HEAD_BYTES)?;
         head.require_no_hash()?;
         let sketch = Self::new(head.f64()?);
-        let mut sketch = sketch.map_err(|why| head.impossible("the shape", "a valid one", why))?;
+        let mut sketch = sketch.map_err(|why| head.corrupt("the shape", "a valid one", why))?;
         (sketch.min, sketch.max) = (head.f64()?, head.f64()?);
         (sketch.zeros, sketch.skipped, sketch.count) = (head.u128()?, head.u128()?, head.u128()?);
         let mut digits = sketch.sum.to_digits();
@@ -322,11 +322,11 @@ impl DdSketch {
             *digit = head.u64()? as i64;
         }
         let sum = ExactSum::from_digits(digits);
-        sketch.sum = sum.ok_or_else(|| head.impossible("the sum", "carried digits", "others"))?;
+        sketch.sum = sum.ok_or_else(|| head.corrupt("the sum", "carried digits", "others"))?;
         let (positive, negative) = (head.u32()? as usize, head.u32()? as usize);
         if (positive + negative).checked_mul(BIN_BYTES) != Some(bins_bytes) {
             let found = format!("{positive} and {negative}");
-            return Err(head.impossible("the number of bins", format!("{bins_bytes} bytes of them"), found));
+            return Err(head.corrupt("the number of bins", format!("{bins_bytes} bytes of them"), found));
         }
         let (lowest, highest) = sketch.mapping.range();
         sketch.positive = read_bins(&mut reader, positive, (lowest, highest))?;
@@ -437,7 +437,7 @@ fn read_bins(reader: &mut Reader<'_>, mut left: usize, (lowest, highest): (i32, 
             let (rank, count) = (piece.u32()? as i32, piece.u128()?);
             if !(least..=highest).contains(&rank) || count == 0 {
                 let expected = format!("a count above 0 from rank {least} to {highest}");
-                return Err(piece.impossible("a bin", expected, format!("{count} of rank {rank}")));
+                return Err(piece.corrupt("a bin", expected, format!("{count} of rank {rank}")));
             }
             bins.add(rank, count);
             least = rank + 1;

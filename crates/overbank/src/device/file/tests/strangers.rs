@@ -1,6 +1,7 @@
 //! What stands in the place of a file and is none: refused at once, by name, and left as it was.
 
 use super::*;
+use rustix::fs::{FileType, Mode};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
@@ -64,16 +65,16 @@ fn a_file_with_a_second_name_is_read_and_not_written() {
 
 #[test]
 fn a_lock_that_is_not_ours_is_neither_taken_nor_written() {
-    for scratch in scratches() {
-        let device = FileDevice::open(scratch.path(), FileOptions::new()).unwrap();
-        let lock = scratch.path().join("LOCK");
+    on_every_device(|device| {
+        let place = device.path();
+        let lock = place.join("LOCK");
         for (word, make) in strangers() {
             make(&lock);
             is_refused(device.lock(), &lock, word);
             is_refused(device.writer(), &lock, word);
             std::fs::remove_file(&lock).or_else(|_| std::fs::remove_dir(&lock)).unwrap();
         }
-        let diary = scratch.path().join("diary");
+        let diary = place.join("diary");
         for content in ["", "4711\n", "dear diary"] {
             std::fs::write(&diary, content).unwrap();
             std::fs::hard_link(&diary, &lock).unwrap();
@@ -87,23 +88,22 @@ fn a_lock_that_is_not_ours_is_neither_taken_nor_written() {
             assert_eq!(std::fs::read_to_string(&lock).unwrap(), content);
             std::fs::remove_file(&lock).unwrap();
         }
-    }
+    });
 }
 
 #[test]
 fn the_writer_is_known_while_there_is_one() {
-    for scratch in scratches() {
-        let device = FileDevice::open(scratch.path(), FileOptions::new()).unwrap();
+    on_every_device(|device| {
         assert_eq!(device.writer().unwrap(), None, "nobody ever wrote");
         let lock = device.lock().unwrap();
         assert_eq!(device.writer().unwrap(), Some(std::process::id()));
         drop(lock);
         assert_eq!(device.writer().unwrap(), None);
         // One that was killed leaves its id, and no lock.
-        std::fs::write(scratch.path().join("LOCK"), "4711\n").unwrap();
+        std::fs::write(device.path().join("LOCK"), "4711\n").unwrap();
         assert_eq!(device.writer().unwrap(), None);
         drop(device.lock().unwrap());
-    }
+    });
 }
 
 #[test]

@@ -145,8 +145,73 @@ fn a_run_has_the_bytes_of_its_version() {
             Ok(())
         })
         .unwrap();
-    assert_eq!(format::STRUCTURE.version, 1, "a byte that changes bumps the version");
+    assert_eq!(format::STRUCTURE.version, 2, "a byte that changes bumps the version");
+    // Those of version 1, too.
     assert_eq!(format!("{:032x}", xxh3_128(&bytes)), "4769c833a5ae28068136c6ede47d136b");
+    let [_, removed] = split_of(store.files(), 40, &model);
+    bytes.truncate(0);
+    bytes.extend_from_slice(removed.segment.meta());
+    let mut scan = removed.segment.scan(0..removed.blocks()).unwrap();
+    while let Some((_, body)) = scan.next_block().unwrap() {
+        bytes.extend_from_slice(body);
+    }
+    assert_eq!(format!("{:032x}", xxh3_128(&bytes)), "e512500b8679ac3cedfe4c3dc855c5a7");
+}
+
+/// A copy of a run with the version of its structure changed, and its meta bytes.
+fn copy_of(files: &Files, run: &FingerprintSegment, version: u16, meta: &[u8]) -> crate::store::FileRef {
+    let structure = crate::store::Structure { version, ..format::STRUCTURE };
+    let segment_kind = crate::segment::SegmentKind { structure, ..run.kind().segment_kind() };
+    let mut writer = SegmentWriter::create(files, segment_kind).unwrap();
+    let mut scan = run.segment.scan(0..run.blocks()).unwrap();
+    while let Some((_, body)) = scan.next_block().unwrap() {
+        let entries = decode_block(body, run.kind().fingerprint_bits).unwrap();
+        let ends = [0, entries.len() - 1].map(|i| run.kind().hash(entries.fingerprints()[i]));
+        writer.push_block(ends[0], ends[1], entries.len() as u64, body).unwrap();
+    }
+    writer.finish(meta).unwrap().file
+}
+
+#[test]
+fn runs_of_version_1_are_read_on_and_signs_are_told_apart() {
+    let store = store();
+    let files = store.files();
+    let model: Model = uniform(9000, 40, 5).into_iter().zip(1..).map(|(f, i)| (f, i % 3 - 1)).collect();
+    let model: Model = model.into_iter().filter(|entry| entry.1 != 0).collect();
+    // With tombstones, as version 1 had them.
+    let run = run_of(files, 40, &model);
+    let old = copy_of(files, &run, 1, run.segment.meta());
+    assert_eq!(
+        read(&FingerprintSegment::open(files, &old, kind(40)).unwrap(), false).unwrap(),
+        listed(&model)
+    );
+    let newer = copy_of(files, &run, 3, run.segment.meta());
+    let refused = FingerprintSegment::open(files, &newer, kind(40)).unwrap_err();
+    assert!(matches!(refused, Error::UnsupportedVersion { found: 3, supported: 2, .. }), "{refused}");
+    // Version 1 knew no runs of removals, and these have no tombstones.
+    let [_, removed] = split_of(files, 40, &model);
+    let refusals = [
+        (1, removed.segment.meta().to_vec()),
+        (2, {
+            let mut meta = removed.segment.meta().to_vec();
+            meta[8] = 1;
+            meta
+        }),
+    ];
+    for (version, meta) in refusals {
+        let file = copy_of(files, &removed, version, &meta);
+        let refused = FingerprintSegment::open(files, &file, removals(40)).unwrap_err();
+        assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
+    }
+    for (run, other) in [(&run, removals(40)), (&removed, kind(40))] {
+        let refused = FingerprintSegment::open(files, &run.file_ref(), other).unwrap_err();
+        assert!(
+            matches!(refused, Error::Incompatible { what: "what a run's counts are of", .. }),
+            "{refused}"
+        );
+    }
+    let mut writer = RunWriter::create(files, removals(40), false).unwrap();
+    assert!(matches!(writer.push_counted(&[(1, -1)]), Err(Error::InvalidOption { name: "a count", .. })));
 }
 
 #[test]
@@ -194,15 +259,20 @@ fn every_flipped_byte_is_an_error_or_changes_nothing() {
 
 #[test]
 fn forged_meta_bytes_are_refused() {
-    let good = format::Meta { fingerprint_bits: 33, tombstones: 4, occurrences: 9 };
-    assert_eq!(format::Meta::decode(&good.encode(), 10).unwrap(), good);
-    for (at, byte) in [(0, 0), (0, 65), (1, 1), (7, 9), (8, 11), (16, 5)] {
+    let good = format::Meta { fingerprint_bits: 33, sign: Sign::Insertions, tombstones: 4, occurrences: 9 };
+    for version in [1, 2] {
+        assert_eq!(format::Meta::decode(&good.encode(), 10, version).unwrap(), good);
+    }
+    let removed = format::Meta { sign: Sign::Removals, tombstones: 0, occurrences: 10, ..good };
+    assert_eq!(format::Meta::decode(&removed.encode(), 10, 2).unwrap(), removed);
+    assert!(format::Meta::decode(&removed.encode(), 10, 1).is_err());
+    for (at, byte) in [(0, 0), (0, 65), (1, 1), (1, 2), (2, 1), (7, 9), (8, 11), (16, 5)] {
         let mut bad = good.encode();
         bad[at] = byte;
-        assert!(matches!(format::Meta::decode(&bad, 10), Err(Error::Corrupt { .. })), "{at}");
+        assert!(matches!(format::Meta::decode(&bad, 10, 2), Err(Error::Corrupt { .. })), "{at}");
     }
     for length in 0..24 {
-        assert!(format::Meta::decode(&good.encode()[..length], 10).is_err());
+        assert!(format::Meta::decode(&good.encode()[..length], 10, 2).is_err());
     }
 }
 
@@ -230,7 +300,7 @@ fn a_forged_run_is_refused_where_it_would_lead_astray() {
         assert_eq!(encode::Cutter::new(entries.all()).cut(0, 2, true, &mut body), Some(2));
         body
     };
-    let meta = format::Meta { fingerprint_bits: 30, tombstones: 0, occurrences: 4 };
+    let meta = format::Meta { fingerprint_bits: 30, sign: Sign::Insertions, tombstones: 0, occurrences: 4 };
     let of = |blocks: &[(u64, u64, [u8; BODY_BYTES])], meta: format::Meta| {
         forged(store.files(), blocks, &meta.encode())
     };

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn sum(models: &[Model], is_last_level: bool) -> Model {
+fn sum(models: &[Model], is_oldest: bool) -> Model {
     let mut sum = Model::new();
     for (&fingerprint, &count) in models.iter().flatten() {
         let total = sum.entry(fingerprint).or_default();
         *total = (*total + count).clamp(-format::COUNT_MAX, format::COUNT_MAX);
     }
-    sum.retain(|_, &mut count| if is_last_level { count > 0 } else { count != 0 });
+    sum.retain(|_, &mut count| if is_oldest { count > 0 } else { count != 0 });
     sum
 }
 
@@ -47,13 +47,13 @@ proptest! {
     #[test]
     fn a_merge_is_the_sum_of_its_runs(
         (bits, models) in (16u32..=64).prop_flat_map(|bits| (Just(bits), family(bits))),
-        is_last_level: bool, is_threaded: bool, steps in prop::option::of(0u64..20),
+        is_oldest: bool, is_threaded: bool, steps in prop::option::of(0u64..20),
     ) {
         let store = store();
         let runs: Vec<FingerprintSegment> = models.iter().map(|model| run_of(store.files(), bits, model)).collect();
         let runs: Vec<&FingerprintSegment> = runs.iter().collect();
-        let merged = merge(&store, bits, &runs, MergeOptions { is_last_level, is_ahead: is_threaded, is_behind: is_threaded }, steps);
-        let expected = sum(&models, is_last_level);
+        let merged = merge(&store, bits, &runs, MergeOptions { is_oldest, is_ahead: is_threaded, is_behind: is_threaded }, steps);
+        let expected = sum(&models, is_oldest);
         prop_assert_eq!(read(&merged, false).unwrap(), listed(&expected));
         merged.verify().unwrap();
         // The same run as if the sum had been written at once, however it was merged.
@@ -73,9 +73,57 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
     #[test]
+    fn insertions_and_removals_annihilate(
+        (bits, models) in (16u32..=64).prop_flat_map(|bits| (Just(bits), family(bits))),
+        on_flash: [bool; 8], is_oldest: bool, steps in prop::option::of(0u64..20), is_signed: [bool; 8],
+    ) {
+        let store = store();
+        let models: Vec<Model> = models.into_iter().map(packed::small).collect();
+        // Some are of one run, as version 1 wrote them, some of two; the latter on flash or in RAM.
+        let runs: Vec<Vec<FingerprintSegment>> = (models.iter().zip(is_signed))
+            .map(|(model, is_signed)| match is_signed {
+                true => vec![run_of(store.files(), bits, model)],
+                false => split_of(store.files(), bits, model).into(),
+            })
+            .collect();
+        let mut sources: Vec<Source<'_>> = Vec::new();
+        for ((runs, model), on_flash) in runs.iter().zip(&models).zip(on_flash) {
+            match on_flash {
+                true => sources.extend(runs.iter().map(Source::Flash)),
+                false => sources.extend(packed::packed_sides(bits, model).map(Source::Memory)),
+            }
+        }
+        let expected = sum(&models, is_oldest);
+        let options = MergeOptions { is_oldest, ..MergeOptions::default() };
+        let mut merge = Merge::new(store.files(), kind(bits), &sources, 0..=u64::MAX, options).unwrap();
+        if let Some(budget) = steps {
+            while merge.step(budget).unwrap() {}
+        }
+        let info = merge.finish().unwrap();
+        let tombstones = expected.values().filter(|&&count| count < 0).count() as u64;
+        prop_assert_eq!((info.fingerprints, info.tombstones), (expected.len() as u64, tombstones));
+        prop_assert_eq!(read(&open(store.files(), bits, &info), false).unwrap(), listed(&expected));
+        let (mut all, mut cursor) = (Entries::default(), MergedCursor::new(kind(bits), &sources).unwrap());
+        while cursor.next_window(&mut all).unwrap() {}
+        prop_assert_eq!(all.iter().collect::<Vec<_>>(), listed(&sum(&models, false)));
+        // Removals by themselves are plain sums.
+        let only: Vec<Source<'_>> =
+            sources.into_iter().filter(|source| source.kind().sign == Sign::Removals).collect();
+        let removed: Vec<Model> = (models.iter().zip(is_signed).zip(on_flash))
+            .filter(|((_, is_signed), on_flash)| !(*is_signed && *on_flash))
+            .map(|((model, _), _)| split(model, Sign::Removals))
+            .collect();
+        let info = Merge::new(store.files(), removals(bits), &only, 0..=u64::MAX, MergeOptions::default());
+        let info = info.unwrap().finish().unwrap();
+        let merged = FingerprintSegment::open(store.files(), &info.file, removals(bits)).unwrap();
+        prop_assert_eq!(read(&merged, false).unwrap(), listed(&sum(&removed, false)));
+        merged.verify().unwrap();
+    }
+
+    #[test]
     fn pieces_of_a_level_are_together_the_sum_of_flash_and_memory(
         (bits, models) in (16u32..=64).prop_flat_map(|bits| (Just(bits), family(bits))),
-        on_flash: [bool; 8], borders in prop::collection::vec(any::<u64>(), 0..4), is_last_level: bool,
+        on_flash: [bool; 8], borders in prop::collection::vec(any::<u64>(), 0..4), is_oldest: bool,
     ) {
         let store = store();
         let models: Vec<Model> = models.into_iter().map(packed::small).collect();
@@ -95,11 +143,11 @@ proptest! {
         let ends = borders.iter().copied().chain([u64::MAX]);
         let mut whole = Vec::new();
         for (start, end) in starts.zip(ends) {
-            let options = MergeOptions { is_last_level, ..MergeOptions::default() };
+            let options = MergeOptions { is_oldest, ..MergeOptions::default() };
             let merge = Merge::new(store.files(), kind(bits), &sources, start..=end, options).unwrap();
             whole.extend(read(&open(store.files(), bits, &merge.finish().unwrap()), false).unwrap());
         }
-        prop_assert_eq!(whole, listed(&sum(&models, is_last_level)));
+        prop_assert_eq!(whole, listed(&sum(&models, is_oldest)));
     }
 
     #[test]
@@ -184,10 +232,10 @@ fn runs_of_many_blocks_and_other_sizes_merge() {
         .collect();
     let runs: Vec<FingerprintSegment> = models.iter().map(|model| run_of(store.files(), 22, model)).collect();
     let runs: Vec<&FingerprintSegment> = runs.iter().collect();
-    for is_last_level in [false, true] {
-        let options = MergeOptions { is_last_level, is_ahead: true, is_behind: true };
+    for is_oldest in [false, true] {
+        let options = MergeOptions { is_oldest, is_ahead: true, is_behind: true };
         let merged = merge(&store, 22, &runs, options, Some(3));
-        assert_eq!(read(&merged, true).unwrap(), listed(&sum(&models, is_last_level)));
+        assert_eq!(read(&merged, true).unwrap(), listed(&sum(&models, is_oldest)));
     }
     let whole = merge(&store, 22, &runs[..1], MergeOptions::default(), None);
     assert_eq!(read(&whole, false).unwrap(), listed(&models[0]));
@@ -231,11 +279,23 @@ fn a_dropped_merge_leaves_no_file() {
     let before = device.list().unwrap();
     let sources = [Source::Flash(&run), Source::Flash(&run)];
     for is_threaded in [false, true] {
-        let options = MergeOptions { is_last_level: true, is_ahead: is_threaded, is_behind: is_threaded };
+        let options = MergeOptions { is_oldest: true, is_ahead: is_threaded, is_behind: is_threaded };
         let mut merge = Merge::new(store.files(), kind(40), &sources, 0..=u64::MAX, options).unwrap();
         assert!(merge.step(600).unwrap());
         assert_ne!(device.list().unwrap(), before);
         drop(merge);
         assert_eq!(device.list().unwrap(), before);
     }
+}
+
+#[test]
+fn insertions_have_no_place_among_removals() {
+    let store = store();
+    let [inserted, removed] = split_of(store.files(), 40, &Model::from([(1, 1), (5, -2)]));
+    let merge = |kind, run| {
+        Merge::new(store.files(), kind, &[Source::Flash(run)], 0..=u64::MAX, MergeOptions::default())
+    };
+    assert!(matches!(merge(removals(40), &inserted), Err(crate::Error::Incompatible { .. })));
+    let alone = merge(kind(40), &removed).unwrap().finish().unwrap();
+    assert_eq!(read(&open(store.files(), 40, &alone), false).unwrap(), [(5, -2)]);
 }

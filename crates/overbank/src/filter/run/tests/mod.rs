@@ -20,7 +20,11 @@ use std::sync::Arc;
 type Model = BTreeMap<u64, i64>;
 
 fn kind(fingerprint_bits: u32) -> RunKind {
-    RunKind { fingerprint_bits, seed_fingerprint: 0x5eed, hash_kind: HashKind::Xxh3 }
+    RunKind { fingerprint_bits, seed_fingerprint: 0x5eed, hash_kind: HashKind::Xxh3, sign: Sign::Insertions }
+}
+
+fn removals(fingerprint_bits: u32) -> RunKind {
+    RunKind { sign: Sign::Removals, ..kind(fingerprint_bits) }
 }
 
 fn store_on(device: Arc<dyn Device>) -> Store {
@@ -32,8 +36,12 @@ fn store() -> Store {
 }
 
 fn write(files: &Files, bits: u32, model: &Model) -> RunInfo {
+    write_kind(files, kind(bits), model)
+}
+
+fn write_kind(files: &Files, kind: RunKind, model: &Model) -> RunInfo {
     let entries: Vec<(u64, i64)> = model.iter().map(|(&fingerprint, &count)| (fingerprint, count)).collect();
-    let mut writer = RunWriter::create(files, kind(bits), false).unwrap();
+    let mut writer = RunWriter::create(files, kind, false).unwrap();
     writer.push_counted(&entries).unwrap();
     writer.finish().unwrap()
 }
@@ -44,6 +52,20 @@ fn open(files: &Files, bits: u32, info: &RunInfo) -> FingerprintSegment {
 
 fn run_of(files: &Files, bits: u32, model: &Model) -> FingerprintSegment {
     open(files, bits, &write(files, bits, model))
+}
+
+/// Runs of what `model` has above 0 and, as removals, below.
+fn split_of(files: &Files, bits: u32, model: &Model) -> [FingerprintSegment; 2] {
+    [kind(bits), removals(bits)].map(|kind| {
+        let side = split(model, kind.sign);
+        FingerprintSegment::open(files, &write_kind(files, kind, &side).file, kind).unwrap()
+    })
+}
+
+/// What `model` has above 0, or the amounts of what it has below.
+fn split(model: &Model, sign: Sign) -> Model {
+    let of_sign = |(&fingerprint, &count): (&u64, &i64)| (fingerprint, sign.signed(count));
+    model.iter().map(of_sign).filter(|entry| entry.1 > 0).collect()
 }
 
 fn read(run: &FingerprintSegment, is_ahead: bool) -> crate::Result<Vec<(u64, i64)>> {

@@ -5,13 +5,17 @@ use crate::Error;
 
 /// A packed run of `model`, whose counts are not large.
 pub(super) fn packed(bits: u32, model: &Model) -> Arc<PackedRun> {
-    let repeated = |sign: i64| -> Vec<u64> {
-        let times = |(&fingerprint, &count): (&u64, &i64)| {
-            std::iter::repeat_n(fingerprint, (count * sign).clamp(0, 9) as usize)
-        };
-        model.iter().flat_map(times).collect()
-    };
-    Arc::new(PackedRun::new(kind(bits), &repeated(1), &repeated(-1)).unwrap())
+    Arc::new(PackedRun::merge(kind(bits), &packed_sides(bits, model)).unwrap())
+}
+
+/// Packed runs of its insertions and of its removals.
+pub(super) fn packed_sides(bits: u32, model: &Model) -> [Arc<PackedRun>; 2] {
+    [kind(bits), removals(bits)].map(|kind| {
+        let times =
+            |(fingerprint, count): (u64, i64)| std::iter::repeat_n(fingerprint, count.min(9) as usize);
+        let repeated: Vec<u64> = split(model, kind.sign).into_iter().flat_map(times).collect();
+        Arc::new(PackedRun::new(kind, &repeated).unwrap())
+    })
 }
 
 /// With counts that insertions and removals can come to.
@@ -41,7 +45,11 @@ proptest! {
         inserts.iter().for_each(|&fingerprint| *model.entry(fingerprint).or_default() += 1);
         removals.iter().for_each(|&fingerprint| *model.entry(fingerprint).or_default() -= 1);
         model.retain(|_, &mut count| count != 0);
-        let run = Arc::new(PackedRun::new(kind(bits), &inserts, &removals).unwrap());
+        let sides = [PackedRun::new(kind(bits), &inserts), PackedRun::new(super::removals(bits), &removals)];
+        let sides = sides.map(|side| Arc::new(side.unwrap()));
+        let totals = sides.each_ref().map(|side| (side.tombstones(), side.occurrences()));
+        prop_assert_eq!(totals, [(0, inserts.len() as u64), (0, removals.len() as u64)]);
+        let run = Arc::new(PackedRun::merge(kind(bits), &sides).unwrap());
         prop_assert_eq!(entries_of(&run, 0..=u64::MAX), listed(&model));
         let tombstones = model.values().filter(|&&count| count < 0).count() as u64;
         let occurrences: i64 = model.values().map(|&count| count.max(0)).sum();
@@ -68,9 +76,11 @@ proptest! {
         asked.sort_unstable();
         let expected: Vec<i64> =
             asked.iter().map(|prefix| 3 + model.get(&(prefix >> (64 - bits))).copied().unwrap_or(0)).collect();
-        let mut counts = vec![3; asked.len()];
-        run.count_many(&asked, &mut counts).unwrap();
-        prop_assert_eq!(counts, expected);
+        for runs in [vec![run], packed_sides(bits, &model).to_vec()] {
+            let mut counts = vec![3; asked.len()];
+            runs.iter().for_each(|run| run.count_many(&asked, &mut counts).unwrap());
+            prop_assert_eq!(&counts, &expected);
+        }
     }
 }
 
@@ -78,7 +88,7 @@ proptest! {
 fn a_packed_run_is_as_long_as_its_fingerprints() {
     for (n, bits) in [(1_500_000, 24), (1_500_000, 44), (20_000, 40), (100, 64), (0, 16)] {
         let fingerprints = uniform(n, bits, 7);
-        let run = Arc::new(PackedRun::new(kind(bits), &fingerprints, &[]).unwrap());
+        let run = Arc::new(PackedRun::new(kind(bits), &fingerprints).unwrap());
         assert_eq!(run.fingerprints(), fingerprints.len() as u64);
         let r = f64::from(bits) - (fingerprints.len().max(1) as f64).log2();
         let keys = fingerprints.len() as f64;
@@ -90,13 +100,19 @@ fn a_packed_run_is_as_long_as_its_fingerprints() {
 
 #[test]
 fn what_is_out_of_order_or_too_long_is_refused() {
-    let refused = |inserts: &[u64], removals: &[u64]| {
-        matches!(PackedRun::new(kind(16), inserts, removals), Err(Error::InvalidOption { .. }))
+    let refused = |fingerprints: &[u64]| {
+        matches!(PackedRun::new(kind(16), fingerprints), Err(Error::InvalidOption { .. }))
     };
-    assert!(!refused(&[1, 1, 5], &[1, 1 << 15]));
-    assert!(refused(&[2, 1], &[]) && refused(&[], &[2, 1]));
-    assert!(refused(&[1 << 16], &[]) && refused(&[], &[1 << 16]));
-    assert!(PackedRun::new(kind(65), &[], &[]).is_err());
+    assert!(!refused(&[1, 1, 5]) && !refused(&[1, 1 << 15]));
+    assert!(refused(&[2, 1]) && refused(&[1 << 16]));
+    // Out of order in a window, over its end, and before the least of all.
+    let ascending: Vec<u64> = (0..40_000).collect();
+    for (at, other) in [(5, 3), (20_000, 16_000), (16_383, 60_000), (39_999, 0), (16_384, 0)] {
+        let mut wrong = ascending.clone();
+        wrong[at] = other;
+        assert!(refused(&wrong), "{other} at {at}");
+    }
+    assert!(PackedRun::new(kind(65), &[]).is_err());
     let run = packed(16, &Model::from([(1, 1)]));
     assert!(run.count_many(&[2, 1], &mut [0; 2]).is_err() && run.count_many(&[1, 2], &mut [0]).is_err());
 }

@@ -30,6 +30,23 @@ proptest! {
         let mut counts = vec![0; asked.len()];
         count_many(store.files(), &runs, &asked, depth, &mut counts).unwrap();
         prop_assert_eq!(counts, expected);
+        // Insertions and removals in runs of their own: what is not there stays at what insertions alone, or a start below 0, make of it.
+        let split: Vec<FingerprintSegment> =
+            families.iter().flat_map(|(bits, model)| split_of(store.files(), *bits, model)).collect();
+        let split: Vec<&FingerprintSegment> = split.iter().collect();
+        let start = |i: usize| (i % 3) as i64 - 1;
+        let side = |prefix: u64, sign: Sign| -> i64 {
+            families.iter().map(|family| sign.signed(count(family, prefix)).max(0)).sum()
+        };
+        let expected_split: Vec<i64> = (asked.iter().enumerate())
+            .map(|(i, &prefix)| match start(i) + side(prefix, Sign::Insertions) {
+                there @ 1.. => there - side(prefix, Sign::Removals),
+                absent => absent,
+            })
+            .collect();
+        let mut counts: Vec<i64> = (0..asked.len()).map(start).collect();
+        count_many(store.files(), &split, &asked, depth, &mut counts).unwrap();
+        prop_assert_eq!(counts, expected_split);
         let contained = runs[0].contains_many(store.files(), &asked, depth).unwrap();
         let expected: Vec<bool> = asked.iter().map(|&prefix| count(&families[0], prefix) > 0).collect();
         prop_assert_eq!(contained, expected);
@@ -74,6 +91,32 @@ fn a_lookup_reads_one_block_of_each_run() {
         io.reads
     );
     assert_eq!(counts.iter().filter(|&&count| count > 0).count(), 300);
+}
+
+#[test]
+fn a_miss_reads_no_removals() {
+    let device = SimDevice::new(1);
+    let store = store_on(Arc::new(device.clone()));
+    let hashes = uniform(200_000, 44, 1);
+    let model: Model = hashes.iter().map(|&hash| (hash, 1)).collect();
+    let gone: Model = hashes.iter().step_by(3).map(|&hash| (hash, -1)).collect();
+    let [inserted, _] = split_of(store.files(), 44, &model);
+    let [_, removed] = split_of(store.files(), 44, &gone);
+    let runs = [&removed, &inserted];
+    let within =
+        |hash: &&u64| removed.block_of(**hash).count() == 1 && inserted.block_of(**hash).count() == 1;
+    for &hash in uniform(100, 44, 9).iter().filter(within) {
+        device.reset_counts();
+        let mut counts = [0];
+        count_many(store.files(), &runs, &[hash << 20], 8, &mut counts).unwrap();
+        assert_eq!((counts, device.io_counts().blocks_read), ([0], 1), "a miss");
+    }
+    for (i, hash) in hashes.iter().enumerate().skip(3000).take(300).filter(|one| within(&one.1)) {
+        device.reset_counts();
+        let mut counts = [0];
+        count_many(store.files(), &runs, &[hash << 20], 8, &mut counts).unwrap();
+        assert_eq!((counts, device.io_counts().blocks_read), ([i64::from(i % 3 != 0)], 2));
+    }
 }
 
 #[test]
