@@ -12,6 +12,7 @@ pub mod error;
 pub mod filter;
 pub mod frequency;
 mod lock;
+mod lsm;
 pub mod pipeline;
 pub mod profile;
 pub mod segment;

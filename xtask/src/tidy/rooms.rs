@@ -14,6 +14,7 @@ const FLOORS: &[&[&str]] = &[
     &["device"],
     &["pipeline", "store"],
     &["segment"],
+    &["lsm"],
     &["sketch"],
     &["frequency", "filter", "dictionary", "aggregate"],
     &["profile"],

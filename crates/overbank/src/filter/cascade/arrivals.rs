@@ -8,8 +8,8 @@
 //! run, one of millions sweeps all runs at the device's sequential rate. [`Arrivals`] is for streams that can wait for that.
 
 use super::Filter;
-use super::board::Era;
 use super::shared::Shared;
+use super::write_class::WriteClass;
 use crate::batch::Sorter;
 use crate::device::thread;
 use crate::error::invalid;
@@ -141,15 +141,15 @@ impl Shared {
     /// How many of so many keys are to be asked for together; a generation may begin.
     fn room_for(&self, keys: usize) -> usize {
         let in_logs: u64 = self.slots.iter().map(|slot| lock(slot).log.len() as u64).sum();
-        let mut board = self.board();
-        let room = board.room_for(keys, in_logs, &self.options);
-        self.note_era(&board);
+        let mut state = self.state();
+        let room = state.room_for(keys, in_logs, &self.options);
+        self.note_class(&state);
         room
     }
 
     /// As [`Shared::insert_if_absent`], of prefixes for which the generation has room.
     fn insert_together(self: &Arc<Self>, prefixes: &[u64], mask: &mut [bool]) -> Result<()> {
-        self.rounds(prefixes, true, |groups, era| {
+        self.rounds(prefixes, true, |groups, class| {
             let new_groups = || groups.iter().filter(|group| group.sum <= 0);
             let new: Vec<usize> = new_groups().map(Group::first).collect();
             if new.len() >= self.options.log_keys() / 8 {
@@ -157,7 +157,7 @@ impl Shared {
             } else {
                 self.add(new.iter().map(|&i| (prefixes[i], 0)), false)?;
             }
-            if self.board().era != era {
+            if self.state().writes != class {
                 self.add_others(prefixes, groups)?;
             }
             new.iter().for_each(|&i| mask[i] = true);
@@ -165,7 +165,7 @@ impl Shared {
         })
     }
 
-    /// Inserts what was answered with the first of its group, and is not in: longer fingerprints, of an era that began meanwhile,
+    /// Inserts what was answered with the first of its group, and is not in: longer fingerprints, of a class that began meanwhile,
     /// tell apart what was alike. Another writer may have inserted the first with such a one before it was asked for.
     fn add_others(self: &Arc<Self>, prefixes: &[u64], groups: &[Group<'_>]) -> Result<()> {
         let mut others: Vec<u64> = (groups.iter())
@@ -194,12 +194,12 @@ impl Shared {
     }
 
     /// Gives `each` the prefixes of one hash range after the other, those of one fingerprint together, with what the filter has of it,
-    /// and the era whose fingerprints these are. No run has longer ones, unless other writers begin an era meanwhile.
+    /// and the class whose fingerprints these are. No run has longer ones, unless other writers begin a generation meanwhile.
     fn rounds(
         self: &Arc<Self>,
         prefixes: &[u64],
         presence: bool,
-        mut each: impl FnMut(&[Group<'_>], Era) -> Result<()>,
+        mut each: impl FnMut(&[Group<'_>], WriteClass) -> Result<()>,
     ) -> Result<()> {
         self.writable()?;
         if prefixes.len() >= self.options.log_keys() {
@@ -210,8 +210,8 @@ impl Shared {
         let (mut places, mut scratch, mut sorter) = (Vec::new(), Vec::new(), Sorter::new());
         let (mut asked, mut sums) = (Vec::new(), Vec::new());
         for round in 0..rounds as u64 {
-            let era = self.board().era;
-            let mask = self.place(era).mask;
+            let class = self.state().writes;
+            let mask = self.place(class).mask;
             let in_round = |prefix: u64| rounds == 1 || prefix >> (64 - rounds.ilog2()) == round;
             places.clear();
             places.extend(
@@ -223,7 +223,7 @@ impl Shared {
             let alike: Vec<&[[u64; 2]]> = places.chunk_by(|a, b| a[0] == b[0]).collect();
             for alike in alike.chunks(self.options.questions()) {
                 asked.clear();
-                // Whole prefixes: an era that begins now has longer fingerprints.
+                // Whole prefixes: a generation that begins now has longer fingerprints.
                 asked.extend(alike.iter().map(|places| prefixes[places[0][1] as usize]));
                 let (Some(first), Some(last)) = (asked.first(), asked.last()) else { continue };
                 // From the question to what follows from its answer, nobody else asks for these keys to insert or remove them.
@@ -231,7 +231,7 @@ impl Shared {
                 self.sums_side_by_side(&asked, presence, &mut sums)?;
                 let groups: Vec<Group<'_>> =
                     alike.iter().zip(&sums).map(|(places, &sum)| Group { places, sum }).collect();
-                each(&groups, era)?;
+                each(&groups, class)?;
             }
         }
         Ok(())
@@ -239,10 +239,10 @@ impl Shared {
 
     /// As [`Shared::sums`], of a large batch by two threads if the store has threads.
     fn sums_side_by_side(&self, prefixes: &[u64], presence: bool, sums: &mut Vec<i64>) -> Result<()> {
-        if self.threads() == 0 || prefixes.len() < 2 * LANE_QUESTIONS {
+        if self.tree.threads() == 0 || prefixes.len() < 2 * LANE_QUESTIONS {
             return self.sums(prefixes, presence, sums);
         }
-        self.join_packed()?;
+        self.tree.join_frozen()?;
         let (front, back) = prefixes.split_at(prefixes.len() / 2);
         let mut others = Vec::new();
         let is_done = std::thread::scope(|scope| {
@@ -280,7 +280,7 @@ mod tests {
             ..FilterOptions::default()
         };
         let filter = store.filter("f", options).unwrap();
-        let before = filter.shared().place(filter.shared().board().era).mask;
+        let before = filter.shared().place(filter.shared().state().writes).mask;
         // Alike in the first era, not in the one that has begun when they are asked for.
         let first = 0x1234_5678_9abc_def0 & before;
         let other = first | !before;

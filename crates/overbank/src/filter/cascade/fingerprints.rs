@@ -11,7 +11,6 @@
 //! fingerprints that a key's hash begins with is how often the key is in, as a lookup says it.
 
 use super::Filter;
-use super::board::Board;
 use super::query::View;
 use crate::Result;
 use crate::filter::run::{Entries, MergedCursor, RunKind, Source};
@@ -239,8 +238,7 @@ impl Filter {
     /// Everything, logs included.
     pub(super) fn view(&self) -> Result<View> {
         self.shared().freeze_all()?;
-        let board: &Board = &self.shared().board();
-        Ok(View::of(board))
+        Ok(View::of(&self.shared().tree.version()))
     }
 }
 

@@ -10,9 +10,10 @@
 //!
 //! All numbers are little-endian; lazy is 0 or 1. A change to any byte bumps [`VERSION`].
 
-use super::levels::Age;
-use super::options::{FilterOptions, Policy};
+use super::options::{AskedFor, FilterOptions, Policy};
+use super::table::RunClass;
 use crate::error::corrupt_bytes as corrupt;
+use crate::lsm::Span;
 use crate::{Error, Result};
 
 /// The version of everything in this file.
@@ -42,10 +43,9 @@ pub(super) struct State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RunState {
     pub(super) level: i32,
-    pub(super) bits: u32,
+    pub(super) class: RunClass,
     pub(super) pieces: usize,
-    pub(super) pane: u64,
-    pub(super) age: Age,
+    pub(super) span: Span,
 }
 
 impl State {
@@ -68,11 +68,11 @@ impl State {
         bytes.extend(self.pane.to_le_bytes());
         for run in &self.runs {
             bytes.extend(run.level.to_le_bytes());
-            bytes.extend((run.bits as u16).to_le_bytes());
+            bytes.extend((run.class.bits as u16).to_le_bytes());
             bytes.extend((run.pieces as u16).to_le_bytes());
-            bytes.extend(run.pane.to_le_bytes());
-            bytes.extend(run.age.oldest.to_le_bytes());
-            bytes.extend(run.age.newest.to_le_bytes());
+            bytes.extend(run.class.pane.to_le_bytes());
+            bytes.extend(run.span.oldest.to_le_bytes());
+            bytes.extend(run.span.newest.to_le_bytes());
         }
         bytes
     }
@@ -106,16 +106,8 @@ impl State {
         let memory_bytes = usize::try_from(fields.u64()?).unwrap_or(usize::MAX);
         let (writers, panes) = (fields.u32()? as usize, fields.u32()?);
         let value_bits = value_bits.into();
-        let options = FilterOptions {
-            memory_bytes,
-            keys,
-            false_positive_rate,
-            policy,
-            value_bits,
-            writers,
-            panes,
-            ..FilterOptions::default()
-        };
+        let options =
+            FilterOptions { memory_bytes, keys, false_positive_rate, policy, value_bits, writers, panes, asked_for: AskedFor::default() };
         options.check().map_err(|why| corrupt(8, "the options", "valid ones", why))?;
         let (logs, generation) = (fields.u64()?, fields.u32()?);
         let count = fields.u32()? as usize;
@@ -128,7 +120,7 @@ impl State {
             return Err(corrupt(48, "what was counted", "what a filter comes to", found));
         }
         let runs: Vec<RunState> = (0..count).map(|_| fields.run()).collect::<Result<_>>()?;
-        if let Some(run) = runs.iter().find(|run| run.age.newest >= logs || run.pane > pane) {
+        if let Some(run) = runs.iter().find(|run| run.span.newest >= logs || run.class.pane > pane) {
             let expected = format!("below {logs} logs, up to pane {pane}");
             return Err(corrupt(HEAD_BYTES, "the age of a run", expected, format!("{run:?}")));
         }
@@ -164,12 +156,13 @@ impl Fields<'_> {
         let level = i32::from_le_bytes(self.take()?);
         let (bits, pieces) = (u16::from_le_bytes(self.take()?), u16::from_le_bytes(self.take()?));
         let pane = self.u64()?;
-        let age = Age { oldest: self.u64()?, newest: self.u64()? };
+        let span = Span { oldest: self.u64()?, newest: self.u64()? };
         let has_level = (-LEVEL_MAX..=LEVEL_MAX).contains(&level);
-        if !has_level || !(1..=63).contains(&bits) || pieces == 0 || age.oldest > age.newest {
-            let found = format!("level {level}, {bits} bits, {pieces} pieces, {age:?}");
+        if !has_level || !(1..=63).contains(&bits) || pieces == 0 || span.oldest > span.newest {
+            let found = format!("level {level}, {bits} bits, {pieces} pieces, {span:?}");
             return Err(corrupt(at, "a run", "a level, 1 to 63 bits, a piece, logs in order", found));
         }
-        Ok(RunState { level, bits: bits.into(), pieces: pieces.into(), pane, age })
+        let class = RunClass { bits: bits.into(), pane };
+        Ok(RunState { level, class, pieces: pieces.into(), span })
     }
 }

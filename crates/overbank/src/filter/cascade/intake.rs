@@ -1,11 +1,11 @@
 //! How entries get in: through a writer's log, packed when it is full.
 
-use super::board::{Board, Era};
 use super::memtable::EntryLayout;
 use super::shared::{Shared, Slot};
-use crate::Result;
+use super::write_class::WriteClass;
 use crate::filter::run::{PackedRun, RunKind};
 use crate::lock::lock;
+use crate::Result;
 use std::sync::{Arc, MutexGuard};
 
 /// Keys taken at a time: all of them or, where the disk is full, none.
@@ -31,19 +31,19 @@ impl Shared {
             let (mut taken, mut has_frozen) = (0, false);
             while taken < keys {
                 if held.log.is_empty() {
-                    held.log.begin(self.board().begin_log(slot, &self.options));
+                    held.log.begin(self.state().open_memtable(slot, &self.options));
                 }
-                let place = self.place(held.era);
+                let place = self.place(held.class);
                 taken += held.log.push(entries.by_ref().take(keys - taken), place, is_removal);
                 if held.log.is_full() {
                     self.freeze(slot, &mut held)?;
-                    self.begin_era(&mut held);
+                    self.renew_class(&mut held);
                     has_frozen = true;
                 }
             }
             drop(held);
             // To pack a log is a step by itself; the work that it held up is done with the next keys.
-            self.pace(keys, has_frozen)?;
+            self.tree.pace(keys, has_frozen)?;
         }
         Ok(())
     }
@@ -51,45 +51,45 @@ impl Shared {
     /// Adds an occurrence of each of many keys, whose hashes ascend: they need no log.
     pub(super) fn add_sorted(self: &Arc<Self>, prefixes: impl ExactSizeIterator<Item = u64>) -> Result<()> {
         let keys = prefixes.len();
-        let (era, left) = {
-            let board = self.board();
-            (board.era, board.left(&self.options))
+        let (class, left) = {
+            let state = self.state();
+            (state.writes, state.left(&self.options))
         };
         if keys as u64 > left {
             return self.add(prefixes.map(|prefix| (prefix, 0)), false);
         }
-        let kind = RunKind { fingerprint_bits: self.entry_bits(era), ..self.kind };
-        let mask = self.place(era).mask;
+        let kind = RunKind { fingerprint_bits: self.entry_bits(class), ..self.kind };
+        let mask = self.place(class).mask;
         let fingerprints: Vec<u64> =
             prefixes.map(|prefix| (prefix & mask) >> (64 - kind.fingerprint_bits)).collect();
         let packed = PackedRun::new(kind, &fingerprints)?;
         self.make_room_for(packed.memory_bytes())?;
-        let mut board = self.board();
-        board.add_packed(None, packed, era, &self.options);
-        self.note_era(&board);
-        self.schedule(&mut board);
-        drop(board);
-        self.pace(keys, false)
+        let mut state = self.state();
+        state.add_packed(None, packed, class, &self.options);
+        self.note_class(&state);
+        self.tree.schedule(&mut state);
+        drop(state);
+        self.tree.pace(keys, false)
     }
 
-    /// The slot of a writer, its log being of the present era.
+    /// The slot of a writer, its log being of the present class.
     fn slot(self: &Arc<Self>, at: usize) -> Result<MutexGuard<'_, Slot>> {
         let mut slot = lock(&self.slots[at]);
-        if slot.era.number != self.era_number() {
+        if slot.class.revision != self.revision() {
             self.freeze(at, &mut slot)?;
-            self.begin_era(&mut slot);
+            self.renew_class(&mut slot);
         }
         Ok(slot)
     }
 
-    pub(super) fn begin_era(&self, slot: &mut Slot) {
-        slot.era = self.board().era;
+    pub(super) fn renew_class(&self, slot: &mut Slot) {
+        slot.class = self.state().writes;
     }
 
-    /// Where the parts of an era's entries lie.
-    pub(super) fn place(&self, era: Era) -> EntryLayout {
-        let mask = u64::MAX << (64 - self.options.bits(era.generation));
-        EntryLayout { mask, value_shift: 64 - self.entry_bits(era) }
+    /// Where the parts of a class's entries lie.
+    pub(super) fn place(&self, class: WriteClass) -> EntryLayout {
+        let mask = u64::MAX << (64 - self.options.bits(class.generation));
+        EntryLayout { mask, value_shift: 64 - self.entry_bits(class) }
     }
 
     /// Packs a writer's log. Whoever looks at the filter holds the slot, and so sees its entries in one place.
@@ -97,12 +97,12 @@ impl Shared {
         if slot.log.is_empty() {
             return Ok(());
         }
-        let kind = RunKind { fingerprint_bits: self.entry_bits(slot.era), ..self.kind };
+        let kind = RunKind { fingerprint_bits: self.entry_bits(slot.class), ..self.kind };
         let packed = slot.log.freeze(kind)?;
-        let mut board = self.board();
-        board.add_packed(Some(at), packed, slot.era, &self.options);
-        self.note_era(&board);
-        self.schedule(&mut board);
+        let mut state = self.state();
+        state.add_packed(Some(at), packed, slot.class, &self.options);
+        self.note_class(&state);
+        self.tree.schedule(&mut state);
         Ok(())
     }
 
@@ -118,11 +118,8 @@ impl Shared {
 
     /// As [`Shared::make_room`], for a packed run of so many bytes beside.
     fn make_room_for(self: &Arc<Self>, bytes: usize) -> Result<()> {
-        let wanted = self.log_bytes_packed() + bytes;
         // With many writers and many fences the logs alone may be more than that: what is not there cannot be flushed.
-        let has_room =
-            |board: &Board| board.packed_bytes + wanted <= self.packed_room(board) || board.packed.is_empty();
-        if has_room(&self.board()) { Ok(()) } else { self.flush_until(has_room) }
+        self.tree.make_room(self.log_bytes_packed() + bytes)
     }
 
     /// What the logs of all writers take at most when they are packed.

@@ -193,7 +193,7 @@ impl Shared {
         for (prefixes, values) in prefixes.chunks(at_once).zip(values.chunks(at_once)) {
             // Nobody else removes one of these pairs from the question until it is gone.
             let _held = self.key_locks.of_range(0..=u64::MAX);
-            let fingerprint = self.place(self.board().era).mask;
+            let fingerprint = self.place(self.state().writes).mask;
             let mut left: BTreeMap<(u64, u16), u64> = BTreeMap::new();
             for (prefix, found) in prefixes.iter().zip(self.values_of(prefixes)?) {
                 left.extend(found.into_iter().map(|(value, count)| ((prefix & fingerprint, value), count)));
@@ -246,12 +246,12 @@ impl Shared {
 
     /// The values of ascending prefixes of hashes, with the sums of their counts.
     fn values(&self, prefixes: &[u64]) -> Result<Vec<BTreeMap<u64, i64>>> {
-        self.join_packed()?;
+        self.tree.join_frozen()?;
         let mut sums = vec![BTreeMap::new(); prefixes.len()];
         let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
-        let view = View::of(&self.board());
+        let view = View::of(&self.tree.version());
         for slot in slots.iter_mut().filter(|slot| !slot.log.is_empty()) {
-            let place = self.place(slot.era);
+            let place = self.place(slot.class);
             for (prefix, sums) in prefixes.iter().zip(&mut sums) {
                 slot.log.each_value(*prefix, place, |value, count| *sums.entry(value).or_default() += count);
             }

@@ -2,6 +2,7 @@
 
 use crate::batch::Sorter;
 use crate::error::invalid;
+pub use crate::lsm::Policy;
 use crate::{Error, Result};
 
 /// The least `memory_bytes` for writing: two merges, a log, and lookups.
@@ -18,35 +19,6 @@ const GENERATION_GROWTH: u64 = 8;
 const FIRST_SHARE: f64 = 7.0 / 8.0;
 /// The most writers.
 const WRITERS_MAX: usize = 64;
-
-/// When runs are merged.
-///
-/// | `T` = fan-out, `L` = levels | blocks written a key, in blocks of keys | runs that a lookup reads |
-/// |---|---|---|
-/// | tiered | `L` | up to `(T - 1) L` |
-/// | lazy-levelled | `L - 1`, and about `T / 2` in the last level | up to `1 + (T - 1) (L - 1)` |
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Policy {
-    /// `fan_out` runs of a level become one of the next: the fewest writes. With a fan-out of 2 it is the paper's cascade.
-    Tiered {
-        /// How many runs are merged, 2 to 64.
-        fan_out: u32,
-    },
-    /// As tiered, but the last level is one run, into which the others are merged: fewer reads a lookup, more writes.
-    LazyLevelled {
-        /// How many runs of the other levels are merged, 2 to 64.
-        fan_out: u32,
-    },
-}
-
-impl Policy {
-    /// How many runs of a level are merged.
-    pub fn fan_out(self) -> u32 {
-        match self {
-            Policy::Tiered { fan_out } | Policy::LazyLevelled { fan_out } => fan_out,
-        }
-    }
-}
 
 /// Size and behaviour of a [`Filter`](super::Filter), for [`Store::filter`](crate::store::Store::filter).
 ///

@@ -49,7 +49,7 @@ impl FilterOptions {
     /// `InvalidOption`.
     pub fn plan(&self, keys: u64, threads: usize) -> Result<Plan> {
         self.check()?;
-        let memory_keys = shares(self, threads).flush_keys;
+        let memory_keys = shares(self, threads).flush_entries;
         let generation = (0..64).find(|&generation| keys <= self.capacity(generation)).unwrap_or(63);
         let bits = self.bits(generation) + self.value_bits;
         let run_bytes = |keys: f64| keys * (f64::from(bits) - keys.max(1.0).log2() + OVERHEAD_BITS) / 8.0;

@@ -1,8 +1,8 @@
 //! What a filter holds.
 
 use super::Filter;
-use super::levels::Run;
 use super::options::FilterOptions;
+use super::table::FilterRun;
 use crate::lock::lock;
 
 /// What a filter holds and costs at this moment, from [`Filter::report`].
@@ -57,52 +57,56 @@ impl Filter {
     pub fn report(&self) -> Report {
         let shared = self.shared();
         let slots: Vec<_> = shared.slots.iter().map(lock).collect();
-        let board = shared.board();
+        let state = shared.state();
+        let version = state.version();
         let in_logs: u64 = slots.iter().map(|slot| slot.log.len() as u64).sum();
-        let packed = || board.packed.iter().map(|packed| &*packed.run);
-        let runs = || board.runs.iter();
-        let tombstones =
-            packed().map(|run| run.tombstones()).sum::<u64>() + runs().map(Run::tombstones).sum::<u64>();
+        let packed = || version.frozen.iter().map(|packed| &*packed.entries);
+        let runs = || version.runs.iter();
+        let pieces = || runs().flat_map(|run| &run.pieces);
+        let tombstones = packed().map(|run| run.tombstones()).sum::<u64>()
+            + pieces().map(|piece| piece.tombstones()).sum::<u64>();
         let entries = in_logs
             + packed().map(|run| run.fingerprints()).sum::<u64>()
-            + runs().map(Run::fingerprints).sum::<u64>();
+            + runs().map(|run| run.size().entries).sum::<u64>();
         // A key errs where one of the fingerprints is its own.
         let value_bits = shared.options.value_bits as i32;
         let share =
             |bits: u32, fingerprints: u64| fingerprints as f64 * f64::from(2).powi(value_bits - bits as i32);
         let false_positive_rate = in_logs as f64
-            * f64::from(2).powi(-(shared.options.bits(board.era.generation) as i32))
-            + board
-                .packed
-                .iter()
-                .map(|one| share(one.bits, one.run.fingerprints() - one.run.tombstones()))
+            * f64::from(2).powi(-(shared.options.bits(state.writes.generation) as i32))
+            + (version.frozen.iter())
+                .map(|one| share(one.class.bits, one.entries.fingerprints() - one.entries.tombstones()))
                 .sum::<f64>()
-            + runs().map(|run| share(run.bits, run.fingerprints() - run.tombstones())).sum::<f64>();
+            + pieces()
+                .map(|one| share(one.kind().fingerprint_bits, one.fingerprints() - one.tombstones()))
+                .sum::<f64>();
         let logs_bytes = slots.len() * shared.options.log_bytes();
         Report {
             options: shared.options,
             fingerprints: entries - tombstones,
             occurrences: in_logs
                 + packed().map(|run| run.occurrences()).sum::<u64>()
-                + runs().map(Run::occurrences).sum::<u64>(),
+                + pieces().map(|piece| piece.occurrences()).sum::<u64>(),
             tombstones,
             in_memory: in_logs + packed().map(|run| run.fingerprints()).sum::<u64>(),
-            flash_bytes: runs().map(Run::bytes).sum(),
-            memory_bytes: logs_bytes + board.packed_bytes + runs().map(Run::memory_bytes).sum::<usize>(),
+            flash_bytes: runs().map(|run| run.size().bytes).sum(),
+            memory_bytes: logs_bytes
+                + version.frozen_bytes
+                + runs().map(|run| run.size().memory_bytes).sum::<usize>(),
             false_positive_rate: false_positive_rate.min(1.0),
             fullness: (entries - tombstones) as f64 / shared.options.keys as f64,
-            generation: board.era.generation,
-            pane: board.era.pane,
+            generation: state.writes.generation,
+            pane: state.writes.pane,
             runs: runs()
-                .map(|run| RunReport {
+                .map(|run: &FilterRun| RunReport {
                     level: run.level,
-                    fingerprint_bits: run.bits,
-                    fingerprints: run.fingerprints(),
-                    bytes: run.bytes(),
-                    pane: run.pane,
+                    fingerprint_bits: run.class.bits,
+                    fingerprints: run.size().entries,
+                    bytes: run.size().bytes,
+                    pane: run.class.pane,
                 })
                 .collect(),
-            stalled: board.stall.as_ref().map(|stall| stall.path.display().to_string()),
+            stalled: state.no_space.as_ref().map(|full| full.path.display().to_string()),
         }
     }
 }

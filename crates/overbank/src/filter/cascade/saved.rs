@@ -3,19 +3,17 @@
 //! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
 //! until a commit that does not name it.
 
-use super::board::{Board, Era};
 use super::format::{RunState, State, VERSION};
-use super::levels::Run;
 use super::options::FilterOptions;
-use super::shared::{FLUSH, Shared, Shares};
-use super::{Filter, Maplet, MapletOptions};
+use super::shared::Shared;
+use super::table::{FilterRun, FilterState, FingerprintTable};
+use super::write_class::WriteClass;
+use super::{Filter, Maplet};
 use crate::error::invalid;
 use crate::filter::run::{FingerprintSegment, RunKind, Sign};
-use crate::store::{
-    CommitId, Entry, FileId, FileRef, Files, Participant, Prepared, Record, Reservation, Store, Structure,
-};
+use crate::lsm::{Limits, Tree};
+use crate::store::{CommitId, Entry, Files, Participant, Prepared, Record, Store, Structure};
 use crate::{Error, Result};
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -34,154 +32,203 @@ const LANE_BYTES: usize = 48 << 20;
 /// RAM of a flush's lane beside: the windows of a hundred packed runs, and their sort.
 const FLUSH_BYTES: usize = 4 << 20;
 
-/// A filter or maplet, whose handles share it.
-#[derive(Debug)]
-pub(super) struct Core {
-    pub(super) shared: Arc<Shared>,
-    _reservation: Reservation,
-}
-
 impl Store {
-    /// The filter of this name: the one that is open, the stored one, or a new one. Its RAM comes from the store's budget. In a store
-    /// that is open read-only it can be asked only.
+    /// The cascade filter of this name: the stored one, or a new one. A stored one keeps its own expected keys and rate; memory,
+    /// policy and writers are those given.
     ///
     /// # Errors
-    /// `InvalidOption`, `BudgetExceeded`; `WrongKind` if something else has this name; `Incompatible` if something else was asked for
-    /// than the stored one has; `UnsupportedVersion`, `Corrupt`; `NotFound` if there is none and the store is open read-only.
-    pub fn filter(&self, name: &str, options: FilterOptions) -> Result<Filter> {
-        open(self, name, options, false)
+    /// As [`Filter::open`] and [`Filter::create`]; `Incompatible` if the stored one has panes of another number, or
+    /// another false-positive rate.
+    pub fn cascade(&self, name: &str, options: FilterOptions) -> Result<Arc<Mutex<Filter>>> {
+        check_kind(&options, false)?;
+        attach(self, name, Filter::open_or_create(self, name, options)?)
     }
 
-    /// The maplet of this name, as [`Store::filter`].
+    /// The maplet of this name, as [`Store::cascade`]: the stored one, or a new one.
     ///
     /// # Errors
-    /// As there.
-    pub fn maplet(&self, name: &str, options: MapletOptions) -> Result<Maplet> {
-        Ok(Maplet { filter: open(self, name, options.filter, true)? })
+    /// As there; `Incompatible` also if the stored one has values of another length.
+    pub fn maplet(&self, name: &str, options: FilterOptions) -> Result<Arc<Mutex<Maplet>>> {
+        check_kind(&options, true)?;
+        attach(self, name, Maplet { filter: Filter::open_or_create(self, name, options)? })
     }
 }
 
 impl Filter {
-    /// The options of the filter of this name at the store's last commit, without opening it; memory and writers are those that it
-    /// was last written with.
+    /// A new, empty filter that takes part in the store's commits. Its RAM comes from the store's budget.
     ///
     /// # Errors
-    /// `NotFound`, `WrongKind`, `UnsupportedVersion`, `Corrupt`.
-    pub fn stored_options(store: &Store, name: &str) -> Result<FilterOptions> {
-        let entry = store.record(name);
-        let entry = entry.ok_or_else(|| Error::NotFound { what: "filter", name: name.to_owned() })?;
-        let options = decode(name, &entry)?.options;
-        check_kind(name, &options, false)?;
-        Ok(options)
+    /// `InvalidOption`, `BudgetExceeded`, `AlreadyExists`, `ReadOnly`.
+    pub fn create(store: &Store, name: &str, options: FilterOptions) -> Result<Arc<Mutex<Self>>> {
+        check_kind(&options, false)?;
+        attach(store, name, Self::create_with(store, name, options)?)
     }
-}
 
-fn open(store: &Store, name: &str, options: FilterOptions, is_maplet: bool) -> Result<Filter> {
-    let core = Arc::new(match store.record(name) {
-        None => Core::create(store, name, options, is_maplet)?,
-        Some(entry) => Core::recover(store, name, options, &entry, is_maplet)?,
-    });
-    store.attach(name, Arc::new(Mutex::new(Attached(Arc::clone(&core)))))?;
-    let filter = Filter { core };
-    // One that was open already is not what was made for this call.
-    let found = filter.options();
-    check_kind(name, &found, is_maplet)?;
-    options.with_shape_of(&found)?;
-    Ok(filter)
-}
+    /// The filter of this name at the store's last commit; in a store that is open read-only it can be asked only.
+    ///
+    /// # Errors
+    /// `NotFound`, `Incompatible` if it is another kind of summary, `UnsupportedVersion`, `Corrupt`, `BudgetExceeded`.
+    pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
+        let options = Self::stored_options(store, name)?;
+        attach(store, name, Self::open_with(store, name, options)?)
+    }
 
-impl Core {
-    fn create(store: &Store, name: &str, options: FilterOptions, is_maplet: bool) -> Result<Self> {
-        if store.is_read_only() {
-            return Err(Error::NotFound { what: "filter", name: name.to_owned() });
-        }
-        if is_maplet && options.value_bits == 0 {
-            let why = "a new maplet is told how many bits its values have, 1 to 16";
-            return invalid("value_bits", 0, why);
+    /// The options of the filter of this name at the store's last commit, without opening it: what to ask [`Store::cascade`] for,
+    /// with other memory if need be.
+    ///
+    /// # Errors
+    /// As [`Filter::open`], except for what opening its files would find.
+    pub fn stored_options(store: &Store, name: &str) -> Result<FilterOptions> {
+        stored_options(store, name, false)
+    }
+
+    fn open_or_create(store: &Store, name: &str, options: FilterOptions) -> Result<Self> {
+        if store.record(name).is_none() {
+            return Self::create_with(store, name, options);
         }
         options.check()?;
-        let era = Era { number: 0, generation: 0, pane: 0 };
-        let mut board = Board::new(era, 0, options.writers, Vec::new());
-        board.is_changed = true;
-        Self::assemble(store, name, options, board)
-    }
-
-    fn recover(
-        store: &Store,
-        name: &str,
-        options: FilterOptions,
-        entry: &Entry,
-        is_maplet: bool,
-    ) -> Result<Self> {
-        let state = decode(name, entry)?;
-        check_kind(name, &state.options, is_maplet)?;
-        let options = options.with_shape_of(&state.options)?;
-        if store.is_read_only() {
-            options.check_for_reading()?
-        } else {
-            options.check()?
+        let stored = stored_options(store, name, options.value_bits > 0)?;
+        let shape =
+            |options: &FilterOptions| (options.value_bits, options.panes, options.false_positive_rate);
+        if shape(&options) != shape(&stored) {
+            let [expected, found] = [&options, &stored].map(|options| {
+                let (value_bits, panes, rate) = shape(options);
+                format!("{value_bits} bits of value, {panes} panes, a rate of {rate}")
+            });
+            return Err(Error::Incompatible { what: "the filter", expected, found });
         }
-        let board = recovered(store.files(), kind_of(store), name, &options, &state, &entry.record.files)?;
-        Self::assemble(store, name, options, board)
+        Self::open_with(store, name, FilterOptions { keys: stored.keys, ..options })
     }
 
-    fn assemble(store: &Store, name: &str, options: FilterOptions, board: Board) -> Result<Self> {
-        let what = if options.value_bits > 0 { "maplet" } else { "filter" };
-        let bytes = options.memory_bytes;
-        let reservation = store.budget().reserve(&format!("{what} {name:?}"), bytes, bytes)?;
+    fn create_with(store: &Store, name: &str, options: FilterOptions) -> Result<Self> {
+        if store.record(name).is_some() {
+            return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
+        }
+        options.check()?;
+        let writes = WriteClass { revision: 0, generation: 0, pane: 0 };
+        let mut state = FilterState::new(writes, 0, options.writers, Vec::new());
+        state.is_changed = true;
+        Self::assemble(store, name, options, state)
+    }
+
+    fn open_with(store: &Store, name: &str, options: FilterOptions) -> Result<Self> {
+        let entry = found(store, name)?;
+        let state = decode(name, &entry)?;
+        let stored: usize = state.runs.iter().map(|run| run.pieces).sum();
+        let named = entry.record.files.len();
+        if stored != named {
+            let (expected, found) = (stored.to_string(), named.to_string());
+            return Err(Error::Corrupt {
+                path: name.into(),
+                at: 0,
+                what: "number of files",
+                expected,
+                found,
+            });
+        }
+        let mut files = entry.record.files.iter();
+        let mut runs = Vec::new();
+        for (id, run) in (0..).zip(&state.runs) {
+            let kind = RunKind { fingerprint_bits: run.class.bits, ..kind_of(store) };
+            let pieces = files
+                .by_ref()
+                .take(run.pieces)
+                .map(|file| Ok(Arc::new(FingerprintSegment::open(store.files(), file, kind)?)));
+            let pieces = pieces.collect::<Result<Vec<_>>>()?;
+            let RunState { level, class, span, .. } = *run;
+            runs.push(FilterRun { id, class, span, level, pieces });
+        }
+        let writes = WriteClass { revision: 0, generation: state.generation, pane: state.pane };
+        let mut state = FilterState::new(writes, state.logs, options.writers, runs);
+        state.reach_longest(&options);
+        Self::assemble(store, name, options, state)
+    }
+
+    fn assemble(store: &Store, name: &str, options: FilterOptions, state: FilterState) -> Result<Self> {
+        let reservation = store.budget().reserve(
+            &format!("cascade filter {name:?}"),
+            options.memory_bytes,
+            options.memory_bytes,
+        )?;
         let read_only = store.is_read_only().then(|| store.device().path());
         let spawner = store.workers().spawner();
-        let shares = shares(&options, spawner.threads());
-        let parts = (store.files().clone(), store.hasher(), kind_of(store), spawner);
-        let shared = Shared::new(options, parts, read_only, shares, board);
-        Ok(Core { shared, _reservation: reservation })
+        let limits = shares(&options, spawner.threads());
+        let table = FingerprintTable { kind: kind_of(store) };
+        let files = store.files().clone();
+        let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
+        let shared = Shared::new(options, files, read_only, tree);
+        Ok(Filter { shared, writers_given: 0, _reservation: reservation })
     }
 }
 
-/// What a commit holds of a filter.
-fn recovered(
-    files: &Files,
-    kind: RunKind,
-    name: &str,
-    options: &FilterOptions,
-    state: &State,
-    named: &[FileRef],
-) -> Result<Board> {
-    let stored: usize = state.runs.iter().map(|run| run.pieces).sum();
-    if stored != named.len() {
-        let (expected, found) = (stored.to_string(), named.len().to_string());
-        return Err(Error::Corrupt { path: name.into(), at: 0, what: "number of files", expected, found });
+impl Maplet {
+    /// A new, empty maplet that takes part in the store's commits. Its RAM comes from the store's budget.
+    ///
+    /// # Errors
+    /// As [`Filter::create`].
+    pub fn create(store: &Store, name: &str, options: FilterOptions) -> Result<Arc<Mutex<Self>>> {
+        check_kind(&options, true)?;
+        attach(store, name, Maplet { filter: Filter::create_with(store, name, options)? })
     }
-    let mut named = named.iter();
-    let mut runs = Vec::new();
-    for (id, run) in (0..).zip(&state.runs) {
-        let kind = RunKind { fingerprint_bits: run.bits, ..kind };
-        let pieces = named
-            .by_ref()
-            .take(run.pieces)
-            .map(|file| Ok(Arc::new(FingerprintSegment::open(files, file, kind)?)));
-        let pieces = pieces.collect::<Result<Vec<_>>>()?;
-        let RunState { level, bits, pane, age, .. } = *run;
-        runs.push(Run { id, pieces, level, bits, pane, age, is_busy: false });
+
+    /// The maplet of this name at the store's last commit; in a store that is open read-only it can be asked only.
+    ///
+    /// # Errors
+    /// As [`Filter::open`].
+    pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
+        let options = Self::stored_options(store, name)?;
+        attach(store, name, Maplet { filter: Filter::open_with(store, name, options)? })
     }
-    let era = Era { number: 0, generation: state.generation, pane: state.pane };
-    let mut board = Board::new(era, state.logs, options.writers, runs);
-    board.reach_longest(options);
-    Ok(board)
+
+    /// The options of the maplet of this name at the store's last commit, without opening it.
+    ///
+    /// # Errors
+    /// As [`Filter::stored_options`].
+    pub fn stored_options(store: &Store, name: &str) -> Result<FilterOptions> {
+        stored_options(store, name, true)
+    }
+}
+
+/// Has a filter or maplet take part in commits.
+fn attach<P: Participant + 'static>(store: &Store, name: &str, participant: P) -> Result<Arc<Mutex<P>>> {
+    let participant = Arc::new(Mutex::new(participant));
+    match store.attach(name, Arc::clone(&participant) as Arc<Mutex<dyn Participant>>) {
+        // Any number of readers may ask; one of them is enough to vouch for the blocks.
+        Err(Error::AlreadyExists { .. }) if store.is_read_only() => Ok(participant),
+        attached => attached.map(|()| participant),
+    }
 }
 
 /// A filter has no values, a maplet has.
-fn check_kind(name: &str, options: &FilterOptions, is_maplet: bool) -> Result<()> {
-    if is_maplet == (options.value_bits > 0) {
-        return Ok(());
+fn check_kind(options: &FilterOptions, is_maplet: bool) -> Result<()> {
+    match (is_maplet, options.value_bits) {
+        (false, 1..) => invalid(
+            "value_bits",
+            options.value_bits,
+            "a filter keeps no values; make a maplet, with `Store::maplet`",
+        ),
+        (true, 0) => invalid(
+            "value_bits",
+            0,
+            "a maplet keeps values of 1 to 16 bits; make a filter, with `Store::cascade`, if there are none",
+        ),
+        _ => Ok(()),
     }
-    let shown = |is_maplet: bool| if is_maplet { "a maplet" } else { "a filter" }.to_owned();
-    let (expected, found) = (shown(is_maplet), format!("{name:?} is {}", shown(!is_maplet)));
+}
+
+/// The options of the filter, or maplet, of this name at the last commit.
+fn stored_options(store: &Store, name: &str, is_maplet: bool) -> Result<FilterOptions> {
+    let options = decode(name, &found(store, name)?)?.options;
+    if is_maplet == (options.value_bits > 0) {
+        return Ok(options);
+    }
+    let shown = |is_maplet: bool| if is_maplet { "a maplet" } else { "a cascade filter" }.to_owned();
+    let (expected, found) = (shown(is_maplet), shown(!is_maplet));
     Err(Error::Incompatible { what: "the kind of a summary", expected, found })
 }
 
 /// How a filter divides its memory, beside `threads` background threads.
-pub(super) fn shares(options: &FilterOptions, threads: usize) -> Shares {
+pub(super) fn shares(options: &FilterOptions, threads: usize) -> Limits {
     // A lane more is a thread more at a merge; packed runs are to have half of the memory all the same.
     let threads = (threads + options.writers.min(2)).min(LANES_MAX);
     let lanes = threads.min(options.memory_bytes / LANE_BYTES).max(1);
@@ -191,69 +238,45 @@ pub(super) fn shares(options: &FilterOptions, threads: usize) -> Shares {
     let merges = (options.memory_bytes / MERGE_MEMORY_BYTES).clamp(1, MERGES_MAX);
     let merging = lanes * (merges * merge + WRITER_BYTES + FLUSH_BYTES);
     let logs = options.writers * options.log_bytes();
-    let packed_bytes =
+    let frozen_bytes =
         options.memory_bytes.saturating_sub(lookups + merging + logs).max(options.memory_bytes / 4);
-    let flush_keys = (packed_bytes / FLUSH.1 * FLUSH.0 / options.packed_log_bytes() * options.log_keys())
-        .max(options.log_keys()) as u64;
-    Shares { packed_bytes, flush_keys, lanes, merges }
+    let flushed_bytes = frozen_bytes / Limits::FLUSH.1 * Limits::FLUSH.0;
+    let flush_keys = flushed_bytes / options.packed_log_bytes() * options.log_keys();
+    let flush_entries = flush_keys.max(options.log_keys()) as u64;
+    Limits { frozen_bytes, flush_entries, lanes, merges }
 }
 
-/// A filter in its store's commits.
-struct Attached(Arc<Core>);
-
-impl Participant for Attached {
+impl Participant for Filter {
     fn structure(&self) -> Structure {
         STRUCTURE
     }
 
     fn prepare(&mut self, _: &Files, _: CommitId) -> Result<Prepared> {
         // What a commit that failed would have named, and was replaced since, is not needed.
-        self.0.shared.discard(self.0.shared.forget_prepared())?;
-        if !self.0.shared.board().is_changed {
+        let dead = self.shared.state().forget_prepared();
+        self.shared.tree.discard(dead)?;
+        if !self.shared.state().is_changed {
             return Ok(Prepared::Unchanged);
         }
-        self.0.shared.flush()?;
-        let mut board = self.0.shared.board();
-        let files: Vec<FileRef> =
-            board.runs.iter().flat_map(|run| &run.pieces).map(|piece| piece.file_ref()).collect();
-        let named: BTreeSet<FileId> = files.iter().map(|file| file.id).collect();
-        board.prepared = named;
-        board.is_prepared = true;
-        // Other writers may have begun logs since theirs were packed.
-        board.is_changed = board.has_entries_in_memory();
+        self.flush()?;
+        let mut state = self.shared.state();
+        let files = state.prepare();
+        let run = |run: &FilterRun| {
+            let FilterRun { level, class, span, .. } = *run;
+            RunState { level, class, pieces: run.pieces.len(), span }
+        };
         let state = State {
-            options: self.0.shared.options,
-            logs: board.logs,
-            generation: board.era.generation,
-            pane: board.era.pane,
-            runs: (board.runs.iter())
-                .map(|run| {
-                    let Run { level, bits, pane, age, .. } = *run;
-                    RunState { level, bits, pieces: run.pieces.len(), pane, age }
-                })
-                .collect(),
+            options: self.shared.options,
+            logs: state.memtables,
+            generation: state.writes.generation,
+            pane: state.writes.pane,
+            runs: state.version().runs.iter().map(run).collect(),
         };
         Ok(Prepared::Changed(Record { state: state.encode(), files }))
     }
 
     fn committed(&mut self, _: CommitId) {
-        let mut board = self.0.shared.board();
-        board.committed = board.prepared.clone();
-        board.is_prepared = false;
-        // They are the store's to remove now, with the next commit.
-        board.replaced.clear();
-    }
-}
-
-impl Shared {
-    /// Gives the files up that only a commit which failed would have named, and that were replaced since.
-    fn forget_prepared(&self) -> Vec<FileId> {
-        let mut board = self.board();
-        if std::mem::take(&mut board.is_prepared) {
-            board.prepared = board.committed.clone();
-            board.is_changed = true;
-        }
-        std::mem::take(&mut board.replaced)
+        self.shared.state().committed();
     }
 }
 
@@ -266,7 +289,11 @@ fn kind_of(store: &Store) -> RunKind {
     }
 }
 
+fn found(store: &Store, name: &str) -> Result<Entry> {
+    store.record(name).ok_or_else(|| Error::NotFound { what: "cascade filter", name: name.to_owned() })
+}
+
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    entry.require(STRUCTURE, format!("filter {name:?}"))?;
+    entry.require(STRUCTURE, format!("cascade filter {name:?}"))?;
     State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
 }

@@ -8,9 +8,9 @@
 //! The memtables are locked all at once, in ascending order, so that each entry is seen in one place: in a memtable, or in what was
 //! packed of it.
 
-use super::board::Board;
 use super::query::View;
 use super::shared::{Shared, Slot};
+use super::table::FilterState;
 use crate::Result;
 use crate::filter::run::{FingerprintSegment, count_many};
 use crate::lock::lock;
@@ -56,7 +56,7 @@ impl Shared {
         let is_simple = found.on_flash.is_none()
             && !found.has_news
             && !slot.log.is_empty()
-            && slot.era.number == self.era_number();
+            && slot.class.revision == self.revision();
         if is_simple {
             self.push_one(slot, prefix)?;
             return Ok(true);
@@ -72,16 +72,16 @@ impl Shared {
 
     /// Puts a key into the first memtable, which is locked, of the present era, and has room.
     fn push_one(self: &Arc<Self>, mut slot: MutexGuard<'_, Slot>, prefix: u64) -> Result<()> {
-        let place = self.place(slot.era);
+        let place = self.place(slot.class);
         slot.log.push(std::iter::once((prefix, 0)), place, false);
         let (keys, is_full) = (slot.log.len(), slot.log.is_full());
         if is_full {
             self.freeze(0, &mut slot)?;
-            self.begin_era(&mut slot);
+            self.renew_class(&mut slot);
         }
         drop(slot);
         if is_full || keys.is_multiple_of(PAID_TOGETHER) {
-            self.pace(PAID_TOGETHER, is_full)?;
+            self.tree.pace(PAID_TOGETHER, is_full)?;
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Shared {
     fn in_memtables(&self, slots: &[Mutex<Slot>], sum: i64, prefix: u64, presence: bool) -> Result<Found> {
         match slots.split_first() {
             Some((first, others)) => self.in_slot(&mut lock(first), others, sum, prefix, presence),
-            None => in_packed(&self.board(), sum, prefix, presence, self.joined_logs.load(Ordering::Relaxed)),
+            None => self.in_frozen(&self.state(), sum, prefix, presence),
         }
     }
 
@@ -102,14 +102,14 @@ impl Shared {
         prefix: u64,
         presence: bool,
     ) -> Result<Found> {
-        let count = if slot.log.is_empty() { 0 } else { slot.log.count(prefix, self.place(slot.era)) };
+        let count = if slot.log.is_empty() { 0 } else { slot.log.count(prefix, self.place(slot.class)) };
         self.in_memtables(others, sum + count, prefix, presence)
     }
 
     /// Joins packed runs if some came since that was last tried. No lock but a key's is held.
     fn join_after(&self, found: &Found) -> Result<()> {
         if found.has_news {
-            self.join_packed()?;
+            self.join_frozen()?;
         }
         Ok(())
     }
@@ -122,13 +122,23 @@ impl Shared {
         count_many(&self.files, &runs, &[prefix], runs.len(), &mut sum)?;
         Ok(sum[0])
     }
-}
 
-/// Asks the packed runs, whose lock is held with those of all memtables.
-fn in_packed(board: &Board, mut sum: i64, prefix: u64, presence: bool, joined_logs: u64) -> Result<Found> {
-    for packed in &board.packed {
-        sum = sum.saturating_add(packed.run.count(prefix)?);
+    /// Asks the runs in RAM; the locks of the tree and of all memtables are held.
+    fn in_frozen(&self, state: &FilterState, mut sum: i64, prefix: u64, presence: bool) -> Result<Found> {
+        let version = state.version();
+        for packed in &version.frozen {
+            sum = sum.saturating_add(packed.entries.count(prefix)?);
+        }
+        let is_open = !version.runs.is_empty() && !(presence && sum > 0);
+        let has_news = state.memtables != self.joined_memtables.load(Ordering::Relaxed);
+        Ok(Found { sum, on_flash: is_open.then(|| View::of(version)), has_news })
     }
-    let is_open = !board.runs.is_empty() && !(presence && sum > 0);
-    Ok(Found { sum, on_flash: is_open.then(|| View::of(board)), has_news: board.logs != joined_logs })
+
+    /// Joins runs in RAM until there are few of each length, and notes which have been looked through.
+    fn join_frozen(&self) -> Result<()> {
+        let memtables = self.state().memtables;
+        self.tree.join_frozen()?;
+        self.joined_memtables.store(memtables, Ordering::Relaxed);
+        Ok(())
+    }
 }

@@ -1,8 +1,7 @@
 //! What is done to a filter as a whole: panes that begin, RAM that is flushed, merges that are finished.
 
-use super::board::Era;
-use super::levels::idle_family;
 use super::shared::Shared;
+use super::write_class::WriteClass;
 use crate::Result;
 use crate::error::invalid;
 use std::sync::Arc;
@@ -20,51 +19,35 @@ impl Shared {
         }
         self.writable()?;
         self.freeze_all()?;
-        let mut board = self.board();
-        let Era { number, pane, .. } = board.era;
-        board.era = Era { number: number + 1, pane: pane + 1, ..board.era };
-        board.is_changed = true;
-        self.note_era(&board);
+        let mut state = self.state();
+        let WriteClass { revision, pane, .. } = state.writes;
+        state.writes = WriteClass { revision: revision + 1, pane: pane + 1, ..state.writes };
+        self.note_class(&state);
         let oldest = (pane + 2).saturating_sub(panes);
-        let dead = board.drop_before(oldest);
-        self.schedule(&mut board);
-        drop(board);
-        self.discard(dead)
+        let dead = state.drop_classes(|class| class.pane < oldest);
+        self.tree.schedule(&mut state);
+        drop(state);
+        self.tree.discard(dead)
     }
 
     /// As [`Filter::flush`](super::Filter::flush).
     pub(super) fn flush(self: &Arc<Self>) -> Result<()> {
         self.writable()?;
         self.freeze_all()?;
-        let logs = self.board().logs;
-        self.flush_until(|board| board.packed.iter().all(|packed| packed.age.oldest >= logs))
+        self.tree.flush()
     }
 
     /// As [`Filter::settle`](super::Filter::settle).
     pub(super) fn finish_merges(self: &Arc<Self>) -> Result<()> {
         self.writable()?;
-        let first_task = self.board().next_id;
-        self.settle(first_task)
+        let first_job = self.state().next_job();
+        self.tree.finish_merges(first_job)
     }
 
     /// As [`Filter::compact`](super::Filter::compact).
     pub(super) fn compact(self: &Arc<Self>) -> Result<()> {
         self.flush()?;
         self.finish_merges()?;
-        loop {
-            let mut board = self.board();
-            let first_task = board.next_id;
-            let mut has_begun = false;
-            while let Some(inputs) = idle_family(&board.runs, |_| true) {
-                board.begin_merge(self.kind, inputs, self.shares.lanes);
-                has_begun = true;
-            }
-            self.wake(&mut board);
-            drop(board);
-            if !has_begun {
-                return Ok(());
-            }
-            self.settle(first_task)?;
-        }
+        self.tree.merge_all()
     }
 }

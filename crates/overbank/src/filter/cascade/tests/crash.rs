@@ -109,7 +109,7 @@ impl Work {
             7 | 8 => drop(history.survive(filter.flush())?),
             9 if random.below(3) == 0 => drop(history.survive(filter.compact())?),
             9 => drop(history.survive(filter.settle())?),
-            0 | 1 => drop(history.survive(filter.shared().step(true).map(drop))?),
+            0 | 1 => drop(history.survive(filter.shared().tree.step(true).map(drop))?),
             2 if has_many => {
                 let some = MANY.start + random.below(10_000)..MANY.end - random.below(10_000);
                 filter.insert(&keys(store, some.clone()))?;
@@ -147,7 +147,7 @@ impl Subject for Work {
             let expected = counts.answers();
             assert_eq!(filter.count_many(&keys(&store, probes()))?, expected);
             history.commit(expected, || store.commit(&number.to_le_bytes()).map(drop))?;
-            let is_half_done = filter.shared().board().tasks.iter().any(|task| task.has_begun());
+            let is_half_done = filter.shared().tree.has_begun_job();
             self.half_done.fetch_add(u64::from(is_half_done), Ordering::Relaxed);
         }
         if self.is_tidy {

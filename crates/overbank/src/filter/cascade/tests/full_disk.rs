@@ -74,11 +74,11 @@ fn with_half_a_merge() -> (Arc<SimDevice>, Store, Filter, u64) {
     }
     let before = device.used_bytes();
     while device.used_bytes() < before + (1 << 20) {
-        assert!(filter.shared().step(false).unwrap());
+        assert!(filter.shared().tree.step(false).unwrap());
     }
     // The flushes were work enough for these.
     filter.insert(&keys(&store, 600_000..700_000)).unwrap();
-    assert!(filter.shared().board().tasks.iter().any(|task| task.has_begun()));
+    assert!(filter.shared().tree.has_begun_job());
     (device, store, filter, 700_000)
 }
 
@@ -100,7 +100,7 @@ fn a_flush_takes_the_room_that_half_a_merge_holds() {
 #[test]
 fn a_merge_that_finds_the_disk_full_leaves_no_file_and_is_tried_again() {
     let (device, store, filter, taken) = with_half_a_merge();
-    filter.shared().board().logs += 100;
+    filter.shared().state().memtables += 100;
     let files = || device.list().unwrap().len();
     let before = files();
     device.inject(Fault {

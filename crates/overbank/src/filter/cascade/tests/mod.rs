@@ -8,11 +8,11 @@ mod full_disk;
 mod growth;
 mod law;
 mod maplet;
+mod merge_from;
 mod opens;
 mod single;
 mod stops;
 mod threads;
-mod whole;
 
 use super::{Filter, FilterOptions, MapletOptions, Policy};
 use crate::device::sim::SimDevice;

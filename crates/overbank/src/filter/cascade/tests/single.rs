@@ -37,8 +37,8 @@ fn packed_runs_are_joined_for_single_questions_too() {
     for key in 0..keys_max {
         assert!(filter.insert_one_if_absent(store.hasher().hash_u64(key)).unwrap());
     }
-    let board = filter.shared().board();
-    assert!(board.packed.len() <= 5 && board.runs.is_empty(), "{} packed runs", board.packed.len());
+    let version = filter.shared().tree.version();
+    assert!(version.frozen.len() <= 5 && version.runs.is_empty(), "{} runs in RAM", version.frozen.len());
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn many_writers_whose_logs_outgrow_their_share_insert_all_the_same() {
     };
     let store = Store::in_memory(store_options(0).memory_bytes(256 << 20)).unwrap();
     let filter = store.filter("f", options).unwrap();
-    assert!(64 * options.packed_log_bytes() > filter.shared().shares.packed_bytes);
+    assert!(64 * options.packed_log_bytes() > filter.shared().tree.limits.frozen_bytes);
     filter.insert(&keys(&store, 0..200_000)).unwrap();
     assert!(filter.contains_many(&keys(&store, 0..200_000)).unwrap().iter().all(|&there| there));
 }
@@ -156,8 +156,7 @@ fn no_insert_does_more_than_its_share_of_the_longest_merge() {
         filter.insert(&hashes).unwrap();
         most = most.max(blocks() - before);
         assert!(filter.report().memory_bytes <= options.memory_bytes, "after {from} keys");
-        let board = filter.shared().board();
-        longest = longest.max(board.tasks.iter().map(|task| task.keys).max().unwrap_or(0));
+        longest = longest.max(filter.shared().tree.longest_job());
     }
     println!("{most} blocks at most, a merge of {longest} keys");
     // A block has less than 1,200 of these keys; each is read and written.

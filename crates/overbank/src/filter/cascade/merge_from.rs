@@ -1,13 +1,12 @@
 //! Two filters made one: everything of another one added.
 
 use super::Filter;
-use super::board::Board;
 use super::fingerprints::{lengths, of_length};
-use super::levels::{Age, Run, level_of};
+use super::table::RunClass;
 use crate::error::invalid;
 use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, RunKind};
+use crate::lsm::level_of;
 use crate::{Error, Result};
-use std::sync::Arc;
 
 impl Filter {
     /// Adds everything that is in `other`, of the same seed, in this store or another: counts add up. If `other` has longer
@@ -28,23 +27,21 @@ impl Filter {
             let kind = RunKind { fingerprint_bits: bits, ..self.shared().kind };
             // With a single length, all that a tombstone can take from is here.
             let options = MergeOptions { is_oldest: lengths.len() == 1, ..MergeOptions::default() };
-            let merge =
-                Merge::new(&self.shared().files, kind, &of_length(&view, bits), 0..=u64::MAX, options)?;
+            let merge = Merge::new(&self.shared().files, kind, &of_length(&view, bits), 0..=u64::MAX, options)?;
             let info = merge.finish()?;
             if info.fingerprints == 0 {
-                self.shared().discard(vec![info.file.id])?;
+                self.shared().tree.discard(vec![info.file.id])?;
                 continue;
             }
             let run = FingerprintSegment::open(&self.shared().files, &info.file, kind)?;
-            let mut board = self.shared().board();
-            add_run(
-                &mut board,
-                run,
-                level_of(info.fingerprints, self.shared().shares.flush_keys, self.shared().options.policy),
-            );
-            board.reach_longest(&self.shared().options);
-            self.shared().note_era(&board);
-            self.shared().schedule(&mut board);
+            let flush_keys = self.shared().tree.limits.flush_entries;
+            let level = level_of(info.fingerprints, flush_keys, self.shared().options.policy);
+            let mut state = self.shared().state();
+            let pane = state.writes.pane;
+            state.push_run(run, RunClass { bits, pane }, level);
+            state.reach_longest(&self.shared().options);
+            self.shared().note_class(&state);
+            self.shared().tree.schedule(&mut state);
         }
         Ok(())
     }
@@ -75,13 +72,4 @@ impl Filter {
         }
         Ok(())
     }
-}
-
-fn add_run(board: &mut Board, run: FingerprintSegment, level: i32) {
-    let number = board.logs;
-    board.logs += 1;
-    board.is_changed = true;
-    let (id, bits, pane) = (board.new_id(), run.kind().fingerprint_bits, board.era.pane);
-    let age = Age { oldest: number, newest: number };
-    board.runs.push(Run { id, pieces: vec![Arc::new(run)], level, bits, pane, age, is_busy: false });
 }

@@ -1,0 +1,100 @@
+//! What new entries belong to: the length of their fingerprints and their pane, which change while there are entries of others.
+//!
+//! It stands beside the version, under the tree's lock, for whether a generation is full follows from all runs.
+
+use super::options::FilterOptions;
+use super::table::{FilterState, RunClass};
+use crate::filter::run::PackedRun;
+
+/// Fewer keys are not worth a look at the whole filter of their own, as long as there are more.
+const TOGETHER_KEYS_MIN: u64 = 1 << 12;
+
+/// What new entries belong to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct WriteClass {
+    /// Counts the changes of the others.
+    pub(super) revision: u64,
+    pub(super) generation: u32,
+    pub(super) pane: u64,
+}
+
+impl WriteClass {
+    /// The class of the runs of such entries.
+    pub(super) fn run_class(self, options: &FilterOptions) -> RunClass {
+        RunClass { bits: options.bits(self.generation) + options.value_bits, pane: self.pane }
+    }
+}
+
+impl FilterState {
+    /// Notes that a writer's memtable takes its first entry; returns how many it may take before the generation could be full.
+    pub(super) fn open_memtable(&mut self, writer: usize, options: &FilterOptions) -> u64 {
+        self.begin_memtable(writer);
+        self.left(options) / self.writers() as u64
+    }
+
+    /// How many different fingerprints the generation takes yet, for sure.
+    pub(super) fn left(&self, options: &FilterOptions) -> u64 {
+        let generation = self.writes.generation;
+        options.capacity(generation).saturating_sub(self.fingerprints_of(generation, options))
+    }
+
+    /// Takes the frozen memtable of a writer in, or a packed run that had none, and begins a generation if this one is full.
+    pub(super) fn add_packed(
+        &mut self,
+        writer: Option<usize>,
+        run: PackedRun,
+        class: WriteClass,
+        options: &FilterOptions,
+    ) {
+        self.push_frozen(writer, run, class.run_class(options));
+        if class == self.writes && self.left(options) == 0 {
+            self.begin_generation(options);
+        }
+    }
+
+    /// Begins a generation of longer fingerprints; false if this one has the longest.
+    fn begin_generation(&mut self, options: &FilterOptions) -> bool {
+        let WriteClass { revision, generation, .. } = self.writes;
+        let is_longer = options.bits(generation + 1) > options.bits(generation);
+        if is_longer {
+            self.writes = WriteClass { revision: revision + 1, generation: generation + 1, ..self.writes };
+            self.is_changed = true;
+        }
+        is_longer
+    }
+
+    /// How many of `keys` keys may be looked up and inserted together while the memtables hold `in_memtables`, at least one. More than the
+    /// generation takes would be told apart by its short fingerprints alone, and taken for each other beyond the promised rate. Where
+    /// little room is left a generation begins, so that long batches are not asked for in many short ones.
+    pub(super) fn room_for(&mut self, keys: usize, in_memtables: u64, options: &FilterOptions) -> usize {
+        loop {
+            let left = self.left(options).saturating_sub(in_memtables);
+            let worth_asking = (options.capacity(self.writes.generation) / 8).max(TOGETHER_KEYS_MIN);
+            if left >= worth_asking.min(keys as u64) {
+                return keys.min(usize::try_from(left).unwrap_or(usize::MAX));
+            }
+            if !self.begin_generation(options) {
+                return keys;
+            }
+        }
+    }
+
+    /// Lets new entries have fingerprints that are no shorter than any there is: a shorter tombstone would take from other keys too,
+    /// and what shorter ones call alike may be in with longer ones.
+    pub(super) fn reach_longest(&mut self, options: &FilterOptions) {
+        let longest = self.version().runs.iter().map(|run| run.class.bits).max().unwrap_or(0);
+        while options.bits(self.writes.generation) + options.value_bits < longest {
+            if !self.begin_generation(options) {
+                break;
+            }
+        }
+    }
+
+    /// Different fingerprints of a generation, as far as is known without merging.
+    fn fingerprints_of(&self, generation: u32, options: &FilterOptions) -> u64 {
+        let bits = options.bits(generation) + options.value_bits;
+        let packed = self.version().frozen.iter().filter(|packed| packed.class.bits == bits);
+        let runs = self.version().runs.iter().filter(|run| run.class.bits == bits);
+        packed.map(|packed| packed.size().entries).chain(runs.map(|run| run.size().entries)).sum()
+    }
+}

@@ -1,0 +1,389 @@
+//! Who works on the jobs: background threads and, where these are behind, the writers.
+//!
+//! ```text
+//!   writer ─▶ memtable ─▶ version     each key inserted while there is work owes the work of a few keys: it is taken from what
+//!     ▲                      │        the background has done, or done at once, a step of some milliseconds at a time
+//!     └── a step ◀───────────┼─▶ background threads: step, step, …
+//! ```
+//!
+//! So a long merge never holds up an insert for longer than a step, and is done before the next one of its kind is due: the paper's
+//! deamortization. Without background threads the writers do all of it, in a fixed order.
+
+use super::Table;
+use super::job::Stage;
+use super::pace::Pace;
+use super::picker::{Choice, Policy, idle_groups};
+use super::state::{NoSpace, State, Taken};
+use super::version::Version;
+use crate::lock::{lock, wait};
+use crate::store::{FileId, Files, Spawner};
+use crate::{Error, Result};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// Blocks that a step reads, of 1,000 to 2,500 fingerprints each: some milliseconds of a core.
+const STEP_BLOCKS: u64 = 48;
+
+/// What a tree may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Limits {
+    /// RAM of frozen runs and fences, in bytes.
+    pub(crate) frozen_bytes: usize,
+    /// Entries of a run that a flush of full RAM makes.
+    pub(crate) flush_entries: u64,
+    /// Lanes of a merge.
+    pub(crate) lanes: usize,
+    /// Open merges at a time, beside a flush.
+    pub(crate) merges: usize,
+}
+
+impl Limits {
+    /// The share of the frozen runs' room at which a flush begins: by the time it is done, what has come since fills the rest.
+    pub(crate) const FLUSH: (usize, usize) = (9, 16);
+}
+
+/// Runs that are merged in the background, as all threads see them.
+#[derive(Debug)]
+pub(crate) struct Tree<T: Table> {
+    pub(crate) table: T,
+    pub(crate) limits: Limits,
+    files: Files,
+    policy: Policy,
+    spawner: Spawner,
+    state: Mutex<State<T>>,
+    /// A lane came back, or a job began or ended.
+    changed: Condvar,
+    pace: Pace,
+}
+
+impl<T: Table> Tree<T> {
+    pub(crate) fn new(
+        table: T,
+        (files, spawner): (Files, Spawner),
+        policy: Policy,
+        limits: Limits,
+        state: State<T>,
+    ) -> Arc<Self> {
+        let (state, changed, pace) = (Mutex::new(state), Condvar::new(), Pace::default());
+        Arc::new(Tree { table, limits, files, policy, spawner, state, changed, pace })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State<T>> {
+        lock(&self.state)
+    }
+
+    /// The runs that there are now.
+    pub(crate) fn version(&self) -> Arc<Version<T>> {
+        Arc::clone(self.state().version())
+    }
+
+    /// Background threads of the store.
+    pub(crate) fn threads(&self) -> usize {
+        self.spawner.threads()
+    }
+
+    /// RAM that frozen runs may take: the fences of what is on flash need theirs.
+    pub(crate) fn frozen_room(&self, state: &State<T>) -> usize {
+        let fences: usize = state.version().runs.iter().map(|run| run.size().memory_bytes).sum();
+        self.limits.frozen_bytes.saturating_sub(fences).max(self.limits.frozen_bytes / 8)
+    }
+
+    /// Begins what is due, and sees to it that somebody works on it.
+    pub(crate) fn schedule(self: &Arc<Self>, state: &mut State<T>) {
+        // Room is left for what comes while a flush is under way.
+        let is_full = state.no_space.as_ref().is_some_and(|full| full.is_flush);
+        let begins_at = self.frozen_room(state) / Limits::FLUSH.1 * Limits::FLUSH.0;
+        if state.version().frozen_bytes > begins_at && !is_full {
+            state.begin_flush(self.limits.lanes);
+        }
+        state.begin_merges(self.policy, self.limits.flush_entries, self.limits.lanes);
+        self.wake(state);
+    }
+
+    /// Spawns background work while there are lanes to take.
+    fn wake(self: &Arc<Self>, state: &mut State<T>) {
+        let level = state.version().runs.iter().map(|run| run.level).max().unwrap_or(-1);
+        self.pace.set_work(!state.jobs.is_empty(), level, self.policy);
+        self.changed.notify_all();
+        while state.drivers < self.threads() && state.drivers < state.lanes_to_take(self.limits.merges, true)
+        {
+            state.drivers += 1;
+            let tree = Arc::clone(self);
+            self.spawner.spawn(move || tree.drive());
+        }
+    }
+
+    /// Goes on with one step, and then gives others of the store their turn.
+    fn drive(self: Arc<Self>) -> Result<()> {
+        let driver = Driver(self);
+        let did = driver.0.step(true);
+        drop(driver);
+        match did {
+            // The disk may have room again later, and the writers hear of it.
+            Ok(_) | Err(Error::Full { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Works on a lane for a step; false if there is none to take. Ending a lane syncs a file, which `may_end` allows.
+    ///
+    /// # Errors
+    /// `Full`, `Corrupt`, `Io`: the lane's job was given up.
+    pub(crate) fn step(self: &Arc<Self>, may_end: bool) -> Result<bool> {
+        let (merges, is_behind) = (self.limits.merges, self.threads() > 0);
+        let Some(mut taken) = self.state().take_lane(merges, self.may_end(may_end), is_behind) else {
+            return Ok(false);
+        };
+        let (job, lane, is_flush) = (taken.job, taken.lane, taken.is_flush);
+        let held = Held { tree: self, job };
+        let stage = std::mem::replace(&mut taken.stage, Stage::Taken);
+        let worked = self.work(stage, taken);
+        std::mem::forget(held);
+        let mut state = self.state();
+        match worked {
+            Ok((stage, entries)) => {
+                self.pace.credit(entries);
+                let (dead, orphaned) = match state.put_lane(job, lane, stage) {
+                    Ok(true) => (self.publish(&mut state, job), None),
+                    Ok(false) => (Vec::new(), None),
+                    Err(stage) => (Vec::new(), Some(stage)),
+                };
+                self.wake(&mut state);
+                drop(state);
+                self.discard(dead)?;
+                if let Some(stage) = orphaned {
+                    // A piece that is whole has a file, any other stage removes its own.
+                    let file = stage.into_piece().map(|piece| T::file_ref(&piece).id);
+                    self.state().orphaned_lanes -= 1;
+                    self.discard(file.into_iter().collect())?;
+                }
+                Ok(true)
+            }
+            Err(error) => {
+                let dead = state.fail(job, is_flush, &error);
+                self.wake(&mut state);
+                drop(state);
+                // At once: their space may be what is missing. What cannot be removed, the store removes when it is next opened.
+                dead.into_iter().for_each(|file| drop(self.files.discard(file)));
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether a lane may be ended by whom `may_end` says: by anybody where there is no background.
+    fn may_end(&self, may_end: bool) -> bool {
+        may_end || self.threads() == 0
+    }
+
+    /// Removes files that nothing names, in the background: that takes as long as they are.
+    ///
+    /// # Errors
+    /// What the device says, where there is no background.
+    pub(crate) fn discard(&self, dead: Vec<FileId>) -> Result<()> {
+        let files = self.files.clone();
+        let discard = move || dead.into_iter().try_for_each(|file| files.discard(file));
+        if self.threads() == 0 {
+            return discard();
+        }
+        self.spawner.spawn(discard);
+        Ok(())
+    }
+
+    fn publish(self: &Arc<Self>, state: &mut State<T>, job: u64) -> Vec<FileId> {
+        let dead = state.publish(job, self.limits.flush_entries, self.policy);
+        self.schedule(state);
+        dead
+    }
+
+    /// A step of a lane, without the lock: what becomes of it, and the entries that were merged.
+    fn work(&self, stage: Stage<T>, taken: Taken<T>) -> Result<(Stage<T>, u64)> {
+        let mut merge = match stage {
+            Stage::Waiting => Box::new(self.table.begin(&self.files, &taken.inputs, &taken.spec)?),
+            Stage::Open(merge) => merge,
+            Stage::Merged(merge) => {
+                let segment = self.table.finish(&self.files, *merge, taken.spec.class)?;
+                return Ok((Stage::Done(segment.map(Arc::new)), 0));
+            }
+            done => return Ok((done, 0)),
+        };
+        let stepped = self.table.step(&mut merge, STEP_BLOCKS)?;
+        Ok((if stepped.has_more { Stage::Open(merge) } else { Stage::Merged(merge) }, stepped.entries))
+    }
+
+    /// Lets `keys` inserted keys pay for the work that is under way; `later`, with those that come next.
+    ///
+    /// # Errors
+    /// As [`Tree::step`], a full disk aside: writers hear of it when they need its room.
+    pub(crate) fn pace(self: &Arc<Self>, keys: usize, later: bool) -> Result<()> {
+        if !self.pace.has_work() || self.pace.owe(keys) || later {
+            return Ok(());
+        }
+        while !self.pace.is_paid() {
+            match self.step(false) {
+                Ok(true) | Err(Error::Full { .. }) => {}
+                Ok(false) => self.wait_for_work(false, || self.pace.is_paid()),
+                Err(error) => return Err(error),
+            }
+            if !self.pace.has_work() {
+                self.pace.forgive();
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a lane comes back or `is_enough`. Lanes that only a background thread may end do come back.
+    fn wait_for_work(&self, may_end: bool, is_enough: impl Fn() -> bool) {
+        let state = self.state();
+        // Under the lock that whoever brings a lane back takes: one that came back since was told of already, and perhaps the last.
+        let has_lane = state.lanes_to_take(self.limits.merges, self.may_end(may_end)) > 0;
+        if state.jobs.is_empty() || has_lane || is_enough() {
+            return;
+        }
+        drop(wait(&self.changed, state));
+    }
+
+    /// Waits, and works, until nothing more is due.
+    ///
+    /// # Errors
+    /// `Full` from job `first_job` on, for those before may tell of the disk as it was then: what was to be merged is as it was.
+    pub(crate) fn finish_merges(self: &Arc<Self>, first_job: u64) -> Result<()> {
+        let mut state = self.state();
+        loop {
+            if let Some(full) = state.no_space.as_ref().filter(|full| full.job >= first_job) {
+                return Err(full.error());
+            }
+            state.retry();
+            self.schedule(&mut state);
+            if state.jobs.is_empty() {
+                // Nothing waits for room any more.
+                state.no_space = None;
+                return Ok(());
+            }
+            drop(state);
+            self.step_or_wait()?;
+            state = self.state();
+        }
+    }
+
+    /// Merges everything that may be merged: one run for each class that [`Table::whole_class`] gives.
+    ///
+    /// # Errors
+    /// As [`Tree::finish_merges`].
+    pub(crate) fn merge_all(self: &Arc<Self>) -> Result<()> {
+        loop {
+            let mut state = self.state();
+            let first_job = state.next_job();
+            let choices: Vec<Choice<T::Class>> =
+                idle_groups(&state.shapes(), |run| Some(T::whole_class(run.class)));
+            if choices.is_empty() {
+                return Ok(());
+            }
+            choices.into_iter().for_each(|choice| state.begin_merge(choice, self.limits.lanes));
+            self.wake(&mut state);
+            drop(state);
+            self.finish_merges(first_job)?;
+        }
+    }
+
+    /// Tells those who wait that a join ended.
+    pub(super) fn tell_all(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Works for a step, or waits for one. Of a full disk the state tells.
+    fn step_or_wait(self: &Arc<Self>) -> Result<()> {
+        match self.step(true) {
+            Ok(true) | Err(Error::Full { .. }) => {}
+            Ok(false) => self.wait_for_work(true, || false),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Flushes until it `is_enough`.
+    ///
+    /// # Errors
+    /// `Full`: what is in RAM stays there.
+    pub(crate) fn flush_until(self: &Arc<Self>, is_enough: impl Fn(&State<T>) -> bool) -> Result<()> {
+        // As in `finish_merges`.
+        let first_job = self.state().next_job();
+        loop {
+            let mut state = self.state();
+            if is_enough(&state) {
+                return Ok(());
+            }
+            let is_new = |full: &&NoSpace| full.is_flush && full.job >= first_job;
+            if let Some(full) = state.no_space.as_ref().filter(is_new) {
+                return Err(full.error());
+            }
+            state.begin_flush(self.limits.lanes);
+            self.wake(&mut state);
+            if state.jobs.is_empty() && !state.joining.is_empty() {
+                // What is to be flushed is being joined.
+                drop(wait(&self.changed, state));
+                continue;
+            }
+            drop(state);
+            self.step_or_wait()?;
+        }
+    }
+
+    /// Flushes all that was frozen before.
+    ///
+    /// # Errors
+    /// As [`Tree::flush_until`].
+    pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
+        let memtables = self.state().memtables;
+        self.flush_until(|state| state.version().frozen.iter().all(|one| one.span.oldest >= memtables))
+    }
+
+    /// Sees to it that frozen runs of `bytes` more fit into RAM, as far as there is something to flush.
+    ///
+    /// # Errors
+    /// As [`Tree::flush_until`].
+    pub(crate) fn make_room(self: &Arc<Self>, bytes: usize) -> Result<()> {
+        let has_room = |state: &State<T>| {
+            let version = state.version();
+            version.frozen_bytes + bytes <= self.frozen_room(state) || version.frozen.is_empty()
+        };
+        if has_room(&self.state()) { Ok(()) } else { self.flush_until(has_room) }
+    }
+}
+
+#[cfg(test)]
+impl<T: Table> Tree<T> {
+    /// Whether a merge or flush has read something.
+    pub(crate) fn has_begun_job(&self) -> bool {
+        self.state().jobs.iter().any(|job| job.has_begun())
+    }
+
+    /// Entries of the longest merge that is due or under way.
+    pub(crate) fn longest_job(&self) -> u64 {
+        self.state().jobs.iter().map(|job| job.entries).max().unwrap_or(0)
+    }
+}
+
+/// A background thread at work, until it is over however it ends.
+struct Driver<T: Table>(Arc<Tree<T>>);
+
+impl<T: Table> Drop for Driver<T> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.drivers -= 1;
+        self.0.wake(&mut state);
+    }
+}
+
+/// A lane that a thread has. Dropped, by a panic, it gives the job up: nobody is to wait for a lane that does not come back.
+struct Held<'a, T: Table> {
+    tree: &'a Arc<Tree<T>>,
+    job: u64,
+}
+
+impl<T: Table> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        let mut state = self.tree.state();
+        state.give_up(self.job);
+        state.orphaned_lanes -= 1;
+        self.tree.wake(&mut state);
+    }
+}

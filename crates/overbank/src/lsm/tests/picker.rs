@@ -1,0 +1,106 @@
+//! What is chosen to be merged: only idle runs of one class and, where the newest entry wins, only neighbours in age.
+
+use super::Random;
+use crate::lsm::Order;
+use crate::lsm::picker::{Choice, Policy, Shape, due, level_of};
+use crate::lsm::run::Span;
+
+const FLUSH_ENTRIES: u64 = 100;
+
+/// Runs of one memtable or several, the oldest first; now and then a memtable is in RAM still.
+fn shapes(random: &mut Random, policy: Policy) -> (Vec<Shape<u64>>, Vec<Span>) {
+    let (mut runs, mut in_memory, mut age) = (Vec::new(), Vec::new(), 0);
+    for id in 0..2 + random.below(20) {
+        let memtables = 1 + random.below(3);
+        let span = Span { oldest: age, newest: age + memtables - 1 };
+        age += memtables;
+        if random.below(8) == 0 {
+            in_memory.push(span);
+            continue;
+        }
+        let entries = FLUSH_ENTRIES << random.below(6);
+        let level = level_of(entries, FLUSH_ENTRIES, policy);
+        let (class, is_busy) = (random.below(5) / 4, random.below(8) == 0);
+        runs.push(Shape { id, class, span, level, entries, is_busy });
+    }
+    (runs, in_memory)
+}
+
+fn policies() -> [Policy; 4] {
+    [
+        Policy::Tiered { fan_out: 2 },
+        Policy::Tiered { fan_out: 4 },
+        Policy::LazyLevelled { fan_out: 2 },
+        Policy::LazyLevelled { fan_out: 3 },
+    ]
+}
+
+fn chosen<'a>(runs: &'a [Shape<u64>], choice: &Choice<u64>) -> Vec<&'a Shape<u64>> {
+    runs.iter().filter(|run| choice.inputs.contains(&run.id)).collect()
+}
+
+#[test]
+fn where_the_newest_entry_wins_only_neighbours_in_age_are_merged() {
+    let mut merges = 0;
+    for seed in 0..20_000 {
+        let policy = policies()[seed as usize % 4];
+        let (runs, in_memory) = shapes(&mut Random(seed), policy);
+        let choice = due(Order::NewestWins, &runs, &in_memory, FLUSH_ENTRIES, policy);
+        let Some(choice) = choice else { continue };
+        merges += 1;
+        let inputs = chosen(&runs, &choice);
+        let whole = Span::joined(inputs.iter().map(|run| run.span)).unwrap();
+        let others = runs.iter().filter(|run| !choice.inputs.contains(&run.id)).map(|run| run.span);
+        for other in others.chain(in_memory) {
+            assert!(!whole.overlaps(other), "seed {seed}: {other:?} came within {inputs:?}");
+        }
+    }
+    assert!(merges > 5_000, "{merges} merges");
+}
+
+#[test]
+fn only_idle_runs_of_one_class_are_merged_and_no_fewer_than_the_fan_out_of_a_level() {
+    let (mut merges, mut parted) = (0, 0);
+    for seed in 0..20_000 {
+        let policy = policies()[seed as usize % 4];
+        let (runs, in_memory) = shapes(&mut Random(seed), policy);
+        for order in [Order::Sums, Order::NewestWins] {
+            let choice = due(order, &runs, &in_memory, FLUSH_ENTRIES, policy);
+            let Some(choice) = choice else { continue };
+            let inputs = chosen(&runs, &choice);
+            assert!(inputs.iter().all(|run| run.class == choice.class && !run.is_busy), "seed {seed}");
+            let of_a_level = |level| inputs.iter().filter(|run| run.level == level).count();
+            let most = inputs.iter().map(|run| of_a_level(run.level)).max().unwrap();
+            assert!(most >= policy.fan_out() as usize, "seed {seed}: {inputs:?}");
+            merges += 1;
+            let whole = Span::joined(inputs.iter().map(|run| run.span)).unwrap();
+            let within = |run: &&Shape<u64>| whole.overlaps(run.span) && !choice.inputs.contains(&run.id);
+            parted += u64::from(runs.iter().any(|run| within(&run)));
+        }
+    }
+    assert!(
+        merges > 10_000 && parted > 1_000,
+        "{merges} merges, {parted} of them of no neighbours, where entries add up"
+    );
+}
+
+#[test]
+fn the_last_level_takes_in_what_would_stand_beside_it() {
+    let policy = Policy::LazyLevelled { fan_out: 3 };
+    let run = |id, entries| Shape {
+        id,
+        class: 0,
+        span: Span { oldest: id, newest: id },
+        level: level_of(entries, FLUSH_ENTRIES, policy),
+        entries,
+        is_busy: false,
+    };
+    let runs = [run(0, 300), run(1, 100), run(2, 100), run(3, 100)];
+    for order in [Order::Sums, Order::NewestWins] {
+        let choice = due(order, &runs, &[], FLUSH_ENTRIES, policy).unwrap();
+        assert_eq!(chosen(&runs, &choice).len(), 4, "{order:?}");
+        let long = [run(0, 2_700), runs[1], runs[2], runs[3]];
+        let choice = due(order, &long, &[], FLUSH_ENTRIES, policy).unwrap();
+        assert_eq!(chosen(&long, &choice).len(), 3, "{order:?}");
+    }
+}
