@@ -37,8 +37,11 @@ test:
 format:
 	cargo fmt --all --check
 
+# Once with all that tests and benches reach, and once as users have it: the command does without the feature `internals`, and what
+# nobody uses then is dead.
 lint:
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy -p overbank -p overbank-cli -- -D warnings
 
 tidy:
 	cargo xtask tidy

@@ -8,15 +8,13 @@
 //! one field, in a file without and one with a header: they pass for each other.
 
 use crate::failure::Failure;
-use overbank::store::{CommitId, Files, Participant, Prepared, Record, Store, Structure};
+use overbank::store::{Participant, Prepared, Record, Store, Structure, registry};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The name that it has in its store.
 const NAME: &str = "stream key";
-/// It has this number among the structures of a store.
-pub(crate) const STRUCTURE: u16 = 65;
-const VERSION: u16 = 1;
 
 /// The fields of a key, in order; none for the whole row.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,13 +29,7 @@ impl KeyFields {
     /// What a store remembers; nothing if it was made before stores did.
     pub(crate) fn of(store: &Store) -> Result<Option<Self>, Failure> {
         let Some(entry) = store.record(NAME) else { return Ok(None) };
-        if (entry.structure.id, entry.structure.version) != (STRUCTURE, VERSION) {
-            return Err(Failure::Overbank(overbank::Error::UnsupportedVersion {
-                what: "what the key of the store is".to_owned(),
-                found: entry.structure.version.into(),
-                supported: VERSION.into(),
-            }));
-        }
+        entry.require(NAME, registry::STREAM_KEY)?;
         match decode(&entry.record.state) {
             Some(fields) => Ok(Some(Self(fields))),
             None => Err(Failure::Overbank(overbank::Error::Corrupt {
@@ -53,8 +45,8 @@ impl KeyFields {
     /// Refuses to put these keys into the store at `place` if it has others, and has its next commit remember them.
     pub(crate) fn adopt(self, store: &Store, place: &Path) -> Result<(), Failure> {
         let Some(stored) = Self::of(store)? else {
-            let kept = Kept { fields: self, is_committed: false };
-            return Ok(store.attach(NAME, Arc::new(Mutex::new(kept)))?);
+            let kept = Kept { fields: self, is_committed: AtomicBool::new(false) };
+            return Ok(store.attach(NAME, Arc::new(kept))?);
         };
         if stored.may_be(&self) {
             return Ok(());
@@ -120,23 +112,27 @@ impl KeyFields {
 /// The fields as a part of the store's commits.
 struct Kept {
     fields: KeyFields,
-    is_committed: bool,
+    is_committed: AtomicBool,
 }
 
 impl Participant for Kept {
     fn structure(&self) -> Structure {
-        Structure { id: STRUCTURE, version: VERSION }
+        registry::STREAM_KEY.structure()
     }
 
-    fn prepare(&mut self, _: &Files, _: CommitId) -> overbank::Result<Prepared> {
-        if self.is_committed {
+    fn prepare(&self) -> overbank::Result<Prepared> {
+        if !self.is_changed() {
             return Ok(Prepared::Unchanged);
         }
         Ok(Prepared::Changed(Record { state: encode(&self.fields.0), files: Vec::new() }))
     }
 
-    fn committed(&mut self, _: CommitId) {
-        self.is_committed = true;
+    fn committed(&self) {
+        self.is_committed.store(true, Ordering::Release);
+    }
+
+    fn is_changed(&self) -> bool {
+        !self.is_committed.load(Ordering::Acquire)
     }
 }
 

@@ -5,24 +5,24 @@
 
 use overbank::device::sim::SimDevice;
 use overbank::device::{Access, Device};
-use overbank::store::{CommitId, Files, Participant, Prepared, Record, Store, StoreOptions, Structure};
+use overbank::store::{Files, Participant, Prepared, Record, Store, StoreOptions, Structure};
 use overbank::{Error, Result};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-struct Text(&'static str);
+struct Text(&'static str, Files);
 
 impl Participant for Text {
     fn structure(&self) -> Structure {
         Structure { id: 4242, version: 3 }
     }
 
-    fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
-        let file = files.write_blob(self.0.as_bytes())?;
+    fn prepare(&self) -> Result<Prepared> {
+        let file = self.1.write_blob(self.0.as_bytes())?;
         Ok(Prepared::Changed(Record { state: b"inline state".to_vec(), files: vec![file] }))
     }
 
-    fn committed(&mut self, _: CommitId) {}
+    fn committed(&self) {}
 }
 
 fn golden(version: u32, name: &str) -> PathBuf {
@@ -37,10 +37,10 @@ fn options() -> StoreOptions {
 fn written() -> SimDevice {
     let device = SimDevice::new(20261121);
     let store = Store::create_on(Arc::new(device.clone()), options()).unwrap();
-    store.attach("clicks by page", Arc::new(Mutex::new(Text("a blob")))).unwrap();
+    store.attach("clicks by page", Arc::new(Text("a blob", store.files().clone()))).unwrap();
     store.commit(b"offset=4711").unwrap();
     store.remove("clicks by page").unwrap();
-    store.attach("seen", Arc::new(Mutex::new(Text("another blob")))).unwrap();
+    store.attach("seen", Arc::new(Text("another blob", store.files().clone()))).unwrap();
     store.commit(b"offset=4712").unwrap();
     device
 }

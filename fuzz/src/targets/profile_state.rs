@@ -4,9 +4,9 @@ use crate::{Target, Verdict};
 use overbank::pipeline::Rows;
 use overbank::profile::{KeyedRows, Parse, Profile, SHARDS};
 use overbank::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
-use overbank::store::{CommitId, Files, Participant, Prepared, Record, Store, StoreOptions, Structure};
+use overbank::store::{Files, Participant, Prepared, Record, Store, StoreOptions, Structure, registry};
 use overbank::{KeyHash, KeyHasher, Result, Seed};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The target. Input: lg of the HyperLogLog registers, count-min pages, the totals of the manifest, then the heavy keys.
 pub const TARGET: Target = Target { name: "profile_state", seeds, run };
@@ -34,33 +34,31 @@ fn seeds() -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-/// The profile's own number and version.
-const PROFILE: Structure = Structure { id: 16, version: 2 };
-
 /// Writes what the input says under the name of a profile.
 struct Forged {
     data: Vec<u8>,
     hasher: KeyHasher,
+    files: Files,
 }
 
 impl Participant for Forged {
     fn structure(&self) -> Structure {
-        PROFILE
+        registry::PROFILE.structure()
     }
 
-    fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
+    fn prepare(&self) -> Result<Prepared> {
         let (head, rest) = self.data.split_at(HEAD_BYTES);
         let (state, heavy) = rest.split_at(STATE_BYTES.min(rest.len()));
         let distinct = HyperLogLog::new(u32::from(head[0]), self.hasher)?;
         let counts = CountMin::<u32>::with_shape(u64::from(head[1]), 8, 4, self.hasher)?;
         let files = [distinct.to_bytes(), counts.to_bytes(), DdSketch::new(0.01)?.to_bytes(), heavy.to_vec()]
             .iter()
-            .map(|bytes| files.write_blob(bytes))
+            .map(|bytes| self.files.write_blob(bytes))
             .collect::<Result<_>>()?;
         Ok(Prepared::Changed(Record { state: state.to_vec(), files }))
     }
 
-    fn committed(&mut self, _: CommitId) {}
+    fn committed(&self) {}
 }
 
 fn run(data: &[u8]) -> Verdict {
@@ -79,7 +77,8 @@ fn run(data: &[u8]) -> Verdict {
 fn load(data: &[u8]) -> Result<(Profile, KeyHasher)> {
     let store = Store::in_memory(options())?;
     let hasher = store.hasher();
-    store.attach("profile", Arc::new(Mutex::new(Forged { data: data.to_vec(), hasher })))?;
+    store
+        .attach("profile", Arc::new(Forged { data: data.to_vec(), hasher, files: store.files().clone() }))?;
     store.commit(b"")?;
     Ok((Profile::load(&store)?, hasher))
 }

@@ -5,8 +5,9 @@ use crate::{Target, Verdict};
 use overbank::Result;
 use overbank::device::BLOCK_BYTES;
 use overbank::device::memory::MemoryDevice;
-use overbank::store::{CommitId, Files, Participant, Prepared, Record, Store, Structure};
-use std::sync::{Arc, LazyLock, Mutex};
+use overbank::store::{Files, Participant, Prepared, Record, Store, Structure};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 /// The target. Input: whether seals are mended (odd), then the changes of [`Image::changed`].
 pub const TARGET: Target = Target { name: "store_image", seeds, run };
@@ -14,20 +15,20 @@ pub const TARGET: Target = Target { name: "store_image", seeds, run };
 const COMMITS: u64 = 3;
 
 /// A summary whose blob and state tell which commit they are of.
-struct Marked(u64);
+struct Marked(AtomicU64, Files);
 
 impl Participant for Marked {
     fn structure(&self) -> Structure {
         Structure { id: 900, version: 1 }
     }
 
-    fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
-        self.0 += 1;
-        let record = Record { state: vec![self.0 as u8; 40], files: vec![files.write_blob(&blob(self.0))?] };
+    fn prepare(&self) -> Result<Prepared> {
+        let commit = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        let record = Record { state: vec![commit as u8; 40], files: vec![self.1.write_blob(&blob(commit))?] };
         Ok(Prepared::Changed(record))
     }
 
-    fn committed(&mut self, _: CommitId) {}
+    fn committed(&self) {}
 }
 
 fn blob(commit: u64) -> Vec<u8> {
@@ -36,7 +37,9 @@ fn blob(commit: u64) -> Vec<u8> {
 
 static IMAGE: LazyLock<Image> = LazyLock::new(|| {
     Image::new(|store| {
-        store.attach("marked", Arc::new(Mutex::new(Marked(0)))).expect("the name is free");
+        store
+            .attach("marked", Arc::new(Marked(AtomicU64::new(0), store.files().clone())))
+            .expect("the name is free");
         for commit in 1..=COMMITS {
             store.commit(&commit.to_le_bytes()).expect("RAM takes a commit");
         }

@@ -141,6 +141,10 @@ fn crate_arrows(path: &str, manifest: &str, allowed: &[&str], faults: &mut Vec<F
             continue;
         }
         let name = line.split(['.', '=', ' ']).next().unwrap_or("");
+        if in_dependencies && name == "overbank" && line.contains("internals") {
+            let why = "a face uses what every user can: not the feature `internals`".to_owned();
+            faults.push(Fault { path: path.to_owned(), line: i + 1, rule: "arrow", why });
+        }
         if in_dependencies && OWN.contains(&name) && !allowed.contains(&name) {
             let why = format!("this crate may not use `{name}`");
             faults.push(Fault { path: path.to_owned(), line: i + 1, rule: "arrow", why });

@@ -67,6 +67,15 @@ const PACK: &str = "crates/overbank/src/bits/pack.rs";
 const STORE: &str = "crates/overbank/src/store/mod.rs";
 
 #[test]
+fn a_face_that_asks_for_internals_trips() {
+    let manifest = |line| format!("[package]\nname = \"overbank-cli\"\n[dependencies]\n{line}\n");
+    let asks = manifest("overbank = { workspace = true, features = [\"internals\"] }");
+    trips("arrow", &[("crates/cli/Cargo.toml", &asks)]);
+    passes(&[("crates/cli/Cargo.toml", &manifest("overbank.workspace = true"))]);
+    passes(&[("bench/Cargo.toml", &asks)]);
+}
+
+#[test]
 fn upward_arrows_trip_in_every_spelling() {
     for arrow in [
         "use crate::store::Thing;",

@@ -3,22 +3,15 @@
 use super::filter;
 use crate::arguments::StoreArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
-use crate::key_fields;
 use crate::page::{Align, Page, print_json};
 use crate::run_state::{FilterState, RunState};
 use crate::{picture, units};
 use overbank::HashKind;
 use overbank::frequency::Frequency;
 use overbank::profile::FlashReport;
-use overbank::store::{Store, SummaryInfo};
+use overbank::store::{Store, SummaryInfo, registry};
 use serde_json::json;
 use std::sync::PoisonError;
-
-/// The numbers of the structures that this command knows by name.
-const PROFILE: u16 = 16;
-const FREQUENCY: u16 = 17;
-const FILTER: u16 = filter::STRUCTURE;
-const OWED: u16 = filter::OWED_STRUCTURE;
 
 pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     let store = super::open_to_read(&arguments.store)?;
@@ -53,7 +46,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
                 "name": summary.name,
                 "kind": kind(summary.structure.id),
                 "sketch": sketch_of(&sketches, &summary.name).map(picture::flash_json),
-                "filter": filter.as_ref().filter(|_| summary.structure.id == FILTER).map(picture::filter_json),
+                "filter": filter.as_ref().filter(|_| summary.structure.id == registry::FILTER.id).map(picture::filter_json),
                 "structure": summary.structure.id,
                 "version": summary.structure.version,
                 "files": summary.files,
@@ -119,19 +112,20 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
 
 /// What people call a structure.
 fn kind(structure: u16) -> &'static str {
-    match structure {
-        PROFILE => "profile",
-        FREQUENCY => "counts on flash",
-        FILTER => "keys seen",
-        key_fields::STRUCTURE => "what the key is",
-        OWED => "rows to print",
-        _ => "unknown",
-    }
+    const SHOWN: [(registry::Kind, &str); 5] = [
+        (registry::PROFILE, "profile"),
+        (registry::FREQUENCY, "counts on flash"),
+        (registry::FILTER, "keys seen"),
+        (registry::STREAM_KEY, "what the key is"),
+        (registry::OWED_OUTPUT, "rows to print"),
+    ];
+    SHOWN.iter().find(|(kind, _)| kind.id == structure).map_or("unknown", |(_, shown)| shown)
 }
 
 /// The sketches on flash of a store, by name.
 fn sketches(store: &Store) -> Result<Vec<(String, FlashReport)>, Failure> {
-    let summaries = store.summaries().into_iter().filter(|summary| summary.structure.id == FREQUENCY);
+    let summaries =
+        store.summaries().into_iter().filter(|summary| summary.structure.id == registry::FREQUENCY.id);
     let open = |summary: SummaryInfo| {
         let sketch = Frequency::open(store, &summary.name)?;
         let report = FlashReport::of(&sketch.lock().unwrap_or_else(PoisonError::into_inner));

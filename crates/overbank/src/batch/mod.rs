@@ -1,27 +1,26 @@
-//! Updates on their way: buffers under a byte budget, partition and sort into hash order, merge.
+//! Records on their way into hash order: partition, sort, merge.
 //!
 //! ```text
-//!   batches ─▶ UpdateBuffer ─▶ Partitioner ─▶ partitions for a log        (frequency, aggregate)
-//!                        └───▶ Sorter ──────▶ sorted batch      (filter, dictionary, segment)
-//!                                               └─▶ merge_two, Merge, Combine
+//!   batches ─▶ Sorter ─▶ sorted batch ─▶ merge_two        (filter, frequency, profile)
+//!                └─ first pass: Partitioner
 //! ```
 //!
 //! Invariants:
 //! 1. Order is hash order ([`HashOrdered`]); partition, sort and merge are all stable, so "the last update
 //!    wins" needs no sequence number.
 //! 2. Nothing depends on the keys' spread but speed, and no spread makes it quadratic.
-//! 3. Each says how many bytes it holds; an [`UpdateBuffer`] never exceeds its budget.
+//! 3. Each says how many bytes it holds.
 //!
 //! | cost a record, uniform hashes | CPU | RAM |
 //! |---|---|---|
 //! | [`Partitioner`] | 2 reads, 1 streamed write | one line a partition |
 //! | [`Sorter`] | a partition, and two passes in cache | scratch of equal length |
-//! | [`Merge`] of k | lg k comparisons | one record an input |
+//! | [`merge_two`] | a comparison | 0 |
 //!
 //! There is no unsafe code here; streaming stores live in `bits`.
 
 mod asked;
-mod buffer;
+#[cfg(any(test, feature = "internals"))]
 mod merge;
 mod order;
 mod partition;
@@ -30,9 +29,10 @@ mod sort;
 mod tests;
 
 pub(crate) use asked::ask_in_order;
-pub use buffer::{Partitions, UpdateBuffer};
-pub use merge::{Combine, Merge, combine_in_place, merge_two};
+#[cfg(any(test, feature = "internals"))]
+pub use merge::merge_two;
 pub use order::HashOrdered;
 pub(crate) use order::gallop;
-pub use partition::{PARTITIONS_MAX, Partitioner};
+#[cfg(any(test, feature = "internals"))]
+pub use partition::Partitioner;
 pub use sort::Sorter;

@@ -12,9 +12,12 @@ use keyhash::KeyHash;
 /// scratch space.
 ///
 /// ```
+/// # #[cfg(feature = "internals")]
+/// # {
 /// use overbank::batch::HashOrdered;
 /// assert!((7u64, 'z').precedes(&(8u64, 'a')));
 /// assert!(!(7u64, 'a').precedes(&(7u64, 'z')));
+/// # }
 /// ```
 pub trait HashOrdered: Copy + Default {
     /// Whether [`HashOrdered::suffix`] can be other than 0.
@@ -34,12 +37,6 @@ pub trait HashOrdered: Copy + Default {
         } else {
             self.prefix() < other.prefix()
         }
-    }
-
-    /// Whether the two hashes are equal.
-    #[inline(always)]
-    fn same_hash(&self, other: &Self) -> bool {
-        self.prefix() == other.prefix() && self.suffix() == other.suffix()
     }
 }
 

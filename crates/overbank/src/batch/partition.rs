@@ -29,16 +29,19 @@ use crate::bits::stream::{LINE_BYTES, LineWriter};
 
 /// The most partitions a call may ask for: 2^16 lines still fit a second-level cache of 4 MiB, and more want
 /// two passes.
-pub const PARTITIONS_MAX: usize = 1 << 16;
+const PARTITIONS_MAX: usize = 1 << 16;
 
 /// Partitions slices of records; keeps its lines and counts from call to call.
 ///
 /// ```
+/// # #[cfg(feature = "internals")]
+/// # {
 /// use overbank::batch::Partitioner;
 /// let mut into = [0u64; 3];
 /// let ends = Partitioner::new().by_prefix(&[3 << 62, 0, 1 << 62], 2, &mut into).to_vec();
 /// assert_eq!(into, [0, 1 << 62, 3 << 62]);
 /// assert_eq!(ends, [1, 2, 2, 3]);
+/// # }
 /// ```
 #[derive(Debug, Default)]
 pub struct Partitioner<T> {
@@ -63,6 +66,7 @@ impl<T: HashOrdered> Partitioner<T> {
     ///
     /// # Panics
     /// When `into` is not as long as `from`, or `lg_partitions` is above 16.
+    #[cfg(any(test, feature = "internals"))]
     pub fn by_prefix(&mut self, from: &[T], lg_partitions: u32, into: &mut [T]) -> &[usize] {
         assert!(lg_partitions <= PARTITIONS_MAX.ilog2(), "at most 2^16 partitions");
         // Two shifts, for a shift by 64 is not defined and one partition needs it.
@@ -74,8 +78,9 @@ impl<T: HashOrdered> Partitioner<T> {
     /// Returns where each partition ends in `into`.
     ///
     /// # Panics
-    /// When `into` is not as long as `from`, when `partitions` is 0 or above [`PARTITIONS_MAX`], or when an
+    /// When `into` is not as long as `from`, when `partitions` is 0 or above 2^16, or when an
     /// index is not below `partitions`.
+    #[cfg(any(test, feature = "internals"))]
     pub fn by_index(
         &mut self,
         from: &[T],
@@ -105,13 +110,6 @@ impl<T: HashOrdered> Partitioner<T> {
             *count = end;
         }
         &self.ends
-    }
-
-    /// Bytes that it holds now.
-    #[cfg(test)]
-    pub(super) fn held_bytes(&self) -> usize {
-        self.lines.capacity() * size_of::<T>()
-            + (self.cursors.capacity() + self.ends.capacity()) * size_of::<usize>()
     }
 
     /// Where each partition of the last call ends.

@@ -41,10 +41,13 @@ const INSERTION_RECORDS: usize = 32;
 /// Sorts slices of records; keeps its memory from call to call.
 ///
 /// ```
+/// # #[cfg(feature = "internals")]
+/// # {
 /// use overbank::batch::Sorter;
 /// let mut records = vec![(3u64, 'c'), (1, 'a'), (3, 'b')];
 /// Sorter::new().sort(&mut records, &mut Vec::new());
 /// assert_eq!(records, [(1, 'a'), (3, 'c'), (3, 'b')]);
+/// # }
 /// ```
 #[derive(Debug, Default)]
 pub struct Sorter<T> {
@@ -85,12 +88,6 @@ impl<T: HashOrdered> Sorter<T> {
     pub fn sort_within(&mut self, records: &mut [T], scratch: &mut [T]) {
         let scratch_records = scratch.len().min(records.len());
         self.sort_from(records, &mut scratch[..scratch_records], 0);
-    }
-
-    /// Bytes that it holds now, scratch aside.
-    #[cfg(test)]
-    pub(super) fn held_bytes(&self) -> usize {
-        self.near.capacity() * size_of::<T>() + self.partitioner.held_bytes()
     }
 
     /// Sorts records that agree in their first `skip_bits`.

@@ -1,5 +1,4 @@
-//! The room's laws: partition and sort against the standard library on keys of every spread, and batching
-//! changes nothing.
+//! The room's laws: partition and sort against the standard library on keys of every spread.
 
 use super::*;
 use keyhash::KeyHash;
@@ -105,105 +104,10 @@ proptest! {
         let odd: Vec<(u64, [u64; 2])> = keys.map(|key| (key, [key; 2])).collect();
         partitions_like_a_sort_by_index(&mut Partitioner::new(), &odd, partitions, offset, |r| index(r.0));
     }
-
-    /// The law: for any arrival order, batch split and buffer size, what is flushed is the same.
-    #[test]
-    fn batching_changes_nothing(
-        seed: u64,
-        n in 0usize..6000,
-        cuts in prop::collection::vec(1usize..3000, 1..8),
-        spare_bytes in 0usize..200_000,
-        which in 0..SPREADS,
-        how in 0usize..3,
-    ) {
-        let updates: Vec<(KeyHash, u64)> = hashes(seed)
-            .take(n)
-            .enumerate()
-            .map(|(i, h)| (KeyHash::new(spread(which, i, h), h % 2), h % 5))
-            .collect();
-        let floor_bytes = match UpdateBuffer::<(KeyHash, u64)>::with_partitions(0, 16) {
-            Err(crate::Error::BudgetExceeded { wanted_bytes, .. }) => wanted_bytes,
-            other => panic!("a budget of 0 gave {other:?}"),
-        };
-        let budget_bytes = floor_bytes + spare_bytes;
-        let mut buffer = UpdateBuffer::with_partitions(budget_bytes, 16).unwrap();
-        prop_assert!(buffer.memory_bytes() <= budget_bytes);
-
-        let mut flushed = Vec::new();
-        let mut rest = &updates[..];
-        let mut cuts = cuts.into_iter().cycle();
-        while !rest.is_empty() || !buffer.is_empty() {
-            let batch = &rest[..rest.len().min(cuts.next().unwrap())];
-            let taken = if how == 0 {
-                buffer.push(batch)
-            } else {
-                let (hashes, weights): (Vec<_>, Vec<_>) = batch.iter().copied().unzip();
-                buffer.push_weighted(&hashes, Some(&weights))
-            };
-            rest = &rest[taken..];
-            if buffer.is_full() || rest.is_empty() {
-                flush(&mut buffer, how, &mut flushed);
-            }
-            prop_assert!(buffer.held_bytes() <= budget_bytes);
-        }
-        prop_assert_eq!(totals(flushed.clone()), totals(updates.clone()));
-        if how != 1 {
-            let (mut flushed, mut updates) = (flushed, updates);
-            flushed.sort_unstable();
-            updates.sort_unstable();
-            prop_assert_eq!(flushed, updates);
-        }
-    }
-}
-
-/// Flushes one way of three, checks the order it promises, and appends what came.
-fn flush(buffer: &mut UpdateBuffer<(KeyHash, u64)>, how: usize, flushed: &mut Vec<(KeyHash, u64)>) {
-    let waiting = buffer.len();
-    let before = flushed.len();
-    match how {
-        0 => {
-            flushed.extend(buffer.flush_sorted());
-            assert!(flushed[before..].is_sorted_by(|a, b| a.0 <= b.0));
-        }
-        1 => {
-            flushed.extend(buffer.flush_combined(|sum, next| sum.1 += next.1));
-            assert!(flushed[before..].is_sorted_by(|a, b| a.0 < b.0));
-        }
-        _ => {
-            let partitions = buffer.flush_partitioned(16, |record| (record.0.high() >> 60) as usize);
-            for (i, partition) in partitions.iter().enumerate() {
-                assert!(partition.iter().all(|record| record.0.high() >> 60 == i as u64));
-                flushed.extend(partition);
-            }
-        }
-    }
-    assert!(how == 1 || flushed.len() - before == waiting);
-    assert!(buffer.is_empty());
-}
-
-fn totals(records: Vec<(KeyHash, u64)>) -> std::collections::BTreeMap<KeyHash, u64> {
-    let mut totals = std::collections::BTreeMap::new();
-    records.into_iter().for_each(|(hash, weight)| *totals.entry(hash).or_default() += weight);
-    totals
-}
-
-#[test]
-fn weights_default_to_one() {
-    let mut buffer = UpdateBuffer::new(1 << 20).unwrap();
-    assert_eq!(buffer.push_weighted(&[KeyHash(5), KeyHash(3), KeyHash(5)], None), 3);
-    assert_eq!(buffer.flush_combined(|sum, next| sum.1 += next.1), [(KeyHash(3), 1), (KeyHash(5), 2)]);
 }
 
 #[test]
 #[should_panic(expected = "index out of bounds")]
 fn an_index_past_the_partitions_is_refused() {
     Partitioner::new().by_index(&[1u64, 2, 3], 3, |key| *key as usize, &mut [0; 3]);
-}
-
-#[test]
-fn partitions_beyond_the_lines_are_an_error() {
-    assert!(matches!(
-        UpdateBuffer::<u64>::with_partitions(1 << 30, PARTITIONS_MAX + 1),
-        Err(crate::Error::InvalidOption { name: "partitions_max", .. })
-    ));
 }

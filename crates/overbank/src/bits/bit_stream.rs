@@ -17,7 +17,8 @@ use crate::error::corrupt_bytes as corrupt;
 /// Appends bit fields to a vector of bytes.
 ///
 /// ```
-/// # fn main() -> overbank::Result<()> {
+/// # #[cfg(feature = "internals")]
+/// # {
 /// use overbank::bits::{BitReader, BitWriter};
 /// let mut writer = BitWriter::new();
 /// writer.write(5, 3);
@@ -25,7 +26,8 @@ use crate::error::corrupt_bytes as corrupt;
 /// let bytes = writer.finish();
 /// let mut reader = BitReader::new(&bytes);
 /// assert_eq!((reader.read(3)?, reader.read_unary()?), (5, 9));
-/// # Ok(()) }
+/// # }
+/// # Ok::<(), overbank::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct BitWriter {
@@ -39,11 +41,6 @@ impl BitWriter {
     /// An empty stream.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Bits written so far.
-    pub fn len_bits(&self) -> u64 {
-        self.bytes.len() as u64 * 8 + u64::from(self.waiting_bits)
     }
 
     /// Writes the lowest `width` bits of `value`.
@@ -200,7 +197,11 @@ mod tests {
                     Field::Unary(number) => writer.write_unary(number),
                 }
             }
-            let bits = writer.len_bits();
+            let width = |field: &Field| match *field {
+                Field::Fixed(_, width) => u64::from(width),
+                Field::Unary(number) => number + 1,
+            };
+            let bits: u64 = fields.iter().map(width).sum();
             let bytes = writer.finish();
             prop_assert_eq!(bytes.len() as u64, bits.div_ceil(8));
             let mut reader = BitReader::new(&bytes);

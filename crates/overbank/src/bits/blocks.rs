@@ -35,7 +35,8 @@ const HEADER_BYTES: usize = 2;
 /// Appends a block of any values.
 ///
 /// ```
-/// # fn main() -> overbank::Result<()> {
+/// # #[cfg(feature = "internals")]
+/// # {
 /// use overbank::bits::{decode_block, encode_block};
 /// let values: [u64; 128] = std::array::from_fn(|i| 1_000_000 + i as u64);
 /// let (mut bytes, mut back) = (Vec::new(), [0; 128]);
@@ -43,7 +44,8 @@ const HEADER_BYTES: usize = 2;
 /// assert_eq!(bytes.len(), 2 + 3 + 7 * 16);
 /// assert_eq!(decode_block(&bytes, &mut back)?, bytes.len());
 /// assert_eq!(back, values);
-/// # Ok(()) }
+/// # }
+/// # Ok::<(), overbank::Error>(())
 /// ```
 pub fn encode_block(values: &[u64; BLOCK_VALUES], into: &mut Vec<u8>) {
     let (least, most) = values.iter().fold((u64::MAX, 0), |(least, most), &v| (least.min(v), most.max(v)));

@@ -40,7 +40,8 @@ const HEADER_BYTES: usize = 16;
 /// A monotone sequence of integers, compressed.
 ///
 /// ```
-/// # fn main() -> overbank::Result<()> {
+/// # #[cfg(feature = "internals")]
+/// # {
 /// use overbank::bits::{EliasFano, EliasFanoBuilder};
 /// let mut builder = EliasFanoBuilder::new(4, 1000);
 /// [3, 3, 500, 1000].into_iter().for_each(|value| builder.push(value));
@@ -49,7 +50,8 @@ const HEADER_BYTES: usize = 16;
 /// assert_eq!(fences.rank(4), 2);
 /// assert_eq!(fences.successor(501), Some((3, 1000)));
 /// assert_eq!(EliasFano::from_bytes(&fences.to_bytes())?, fences);
-/// # Ok(()) }
+/// # }
+/// # Ok::<(), overbank::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EliasFano {

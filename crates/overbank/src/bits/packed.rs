@@ -23,12 +23,15 @@ use crate::error::corrupt_bytes as corrupt;
 /// Integers of a fixed width in bits.
 ///
 /// ```
+/// # #[cfg(feature = "internals")]
+/// # {
 /// use overbank::bits::PackedArray;
 /// let mut small = PackedArray::new(5);
 /// small.push(17);
 /// small.push(31);
 /// small.set(0, 3);
 /// assert_eq!(small.iter().collect::<Vec<_>>(), [3, 31]);
+/// # }
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PackedArray {

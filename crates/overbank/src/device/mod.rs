@@ -18,11 +18,17 @@
 
 pub(crate) mod ahead;
 pub(crate) mod behind;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod block;
+#[cfg(feature = "internals")]
 pub mod block;
 mod buffer;
 pub mod file;
 pub mod memory;
 mod process;
+#[cfg(all(test, not(feature = "internals")))]
+pub(crate) mod sim;
+#[cfg(feature = "internals")]
 pub mod sim;
 pub(crate) mod thread;
 

@@ -11,6 +11,10 @@
 
 pub mod cascade;
 pub mod quotient;
+#[cfg(not(feature = "internals"))]
+#[allow(dead_code, unused_imports)]
+pub(crate) mod run;
+#[cfg(feature = "internals")]
 pub mod run;
 
 pub use quotient::QuotientFilter;

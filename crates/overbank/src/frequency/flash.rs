@@ -6,7 +6,7 @@
 //!                                                                                names for group 0
 //! ```
 //!
-//! 1. An extent that the last commit names, or that a group has now, is not free; writes go to free extents only.
+//! 1. An extent that the last commit names, or one under way, or that a group has now, is not free; writes go to free extents only.
 //! 2. A group's slot changes after its new extent is written whole. Its sequence says which logs it holds: those up to
 //!    it. A log is applied to a group only if the group's sequence is below the log's.
 //! 3. A group without an extent is all zeros and is not read.
@@ -18,6 +18,7 @@ use crate::device::{BLOCK_BYTES, DeviceFile, ReadRequest};
 use crate::lock::{into_inner, lock};
 use crate::store::{FileId, FileRef, Files};
 use crate::{Error, Result};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -39,6 +40,8 @@ pub(super) struct Pages {
     pub(super) table: Vec<Slot>,
     /// What the last commit names.
     pub(super) committed: Vec<u32>,
+    /// What the commit under way names, or one that failed.
+    prepared: Option<Vec<u32>>,
     pub(super) space: Space,
     pub(super) is_synced: bool,
 }
@@ -55,6 +58,8 @@ pub(super) struct PagesFile {
 #[derive(Default, Debug)]
 pub(super) struct Space {
     free: Vec<u32>,
+    /// Extents that groups have left while a commit is under way: it may name them. `None` where none is.
+    left: Option<Vec<u32>>,
     /// Extents that were handed out at some time.
     taken: u32,
     /// Extents up to the last one that was written whole: the file has these.
@@ -67,6 +72,11 @@ impl Space {
             self.taken += 1;
             self.taken - 1
         })
+    }
+
+    /// A group has left an extent that the last commit does not name.
+    fn leave(&mut self, extent: u32) {
+        self.left.as_mut().unwrap_or(&mut self.free).push(extent);
     }
 
     /// Nothing is being written now: extents behind the file's end are forgotten.
@@ -84,6 +94,7 @@ impl Pages {
             file: None,
             table: vec![Slot::EMPTY; groups],
             committed: vec![NO_EXTENT; groups],
+            prepared: None,
             space: Space::default(),
             is_synced: true,
         }
@@ -109,8 +120,8 @@ impl Pages {
         // Low extents last, so that they are taken first and the file stays short.
         let free = (0..extents).rev().filter(|&extent| is_free[extent as usize]).collect();
         let file = file_ref.map(open).transpose()?;
-        let space = Space { free, taken: extents, written: extents };
-        Ok(Pages { shape, file, table, committed, space, is_synced: true })
+        let space = Space { free, left: None, taken: extents, written: extents };
+        Ok(Pages { shape, file, table, committed, prepared: None, space, is_synced: true })
     }
 
     pub(super) fn table(&self) -> &[Slot] {
@@ -129,10 +140,10 @@ impl Pages {
         file.map(|file| FileRef { id: file.id, bytes, xxh3: 0 })
     }
 
-    /// Gives the file up. A committed one cannot be discarded: it goes when the next commit does not name it.
+    /// Gives the file up.
     pub(super) fn discard(self, files: &Files) {
         if let Some(file) = self.file {
-            let _ = files.discard(file.id);
+            files.retire(file.id);
         }
     }
 
@@ -144,16 +155,34 @@ impl Pages {
         Ok(())
     }
 
-    /// The present table is that of the last commit now: what only the one before needed is free.
+    /// The present table is that of the commit under way.
+    pub(super) fn prepare(&mut self) {
+        self.prepared = Some(self.table.iter().map(|slot| slot.extent).collect());
+        self.space.left = Some(Vec::new());
+    }
+
+    /// The commit under way has failed: what only it named is free.
+    pub(super) fn call_off(&mut self) {
+        self.prepared = None;
+        self.space.free.extend(self.space.left.take().unwrap_or_default());
+    }
+
+    /// What the commit under way names is what the last commit does now; what only the one before needed is free.
     pub(super) fn committed(&mut self) {
-        for (old, slot) in self.committed.iter_mut().zip(&self.table) {
-            if *old != slot.extent {
+        // Pages that took the place of those of the commit have none.
+        let Some(prepared) = self.prepared.take() else { return };
+        let mut left = self.space.left.take().unwrap_or_default();
+        for (old, new) in self.committed.iter_mut().zip(prepared) {
+            if *old != new {
                 if *old != NO_EXTENT {
-                    self.space.free.push(*old);
+                    left.push(*old);
                 }
-                *old = slot.extent;
+                *old = new;
             }
         }
+        let named: BTreeSet<u32> =
+            if left.is_empty() { BTreeSet::new() } else { self.committed.iter().copied().collect() };
+        self.space.free.extend(left.into_iter().filter(|extent| !named.contains(extent)));
     }
 
     /// Blocks of the last commit.
@@ -225,7 +254,7 @@ impl Pages {
         self.space.trim();
         let old = std::mem::replace(&mut self.table[group], stored?);
         if old.extent != NO_EXTENT && old.extent != self.committed[group] {
-            self.space.free.push(old.extent);
+            self.space.leave(old.extent);
         }
         Ok(())
     }
@@ -294,7 +323,7 @@ impl PagesFile {
 
 /// Gives an extent back that neither the last commit names nor a group has.
 pub(super) fn give_back(space: &Mutex<Space>, extent: u32) {
-    lock(&space).free.push(extent);
+    lock(space).leave(extent);
 }
 
 fn block_of(shape: Shape, slot: Slot, page: u64) -> u64 {

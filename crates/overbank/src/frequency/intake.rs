@@ -295,8 +295,7 @@ impl Held<'_> {
     /// The logs' updates are in other places now.
     pub(super) fn discard_logs(&mut self) {
         for log in self.logs.drain(..) {
-            // A committed log cannot be discarded: it goes when the next commit does not name it.
-            let _ = self.intake.files.discard(log.file_ref.id);
+            self.intake.files.retire(log.file_ref.id);
         }
         self.intake.log_count.store(0, Ordering::Relaxed);
     }

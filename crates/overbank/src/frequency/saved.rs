@@ -5,7 +5,7 @@
 //! written for it is not named, and not written over.
 
 use super::flash::Pages;
-use super::format::{self, State, VERSION};
+use super::format::{self, State};
 use super::intake::Intake;
 use super::log::Log;
 use super::memory::Buffer;
@@ -15,15 +15,13 @@ use super::rounds::ROUNDS_BYTES;
 use super::writer::WRITER_BYTES;
 use super::{Frequency, pass};
 use crate::error::invalid;
+use crate::lock::lock;
 use crate::store::{
-    CommitId, Entry, FileRef, Files, Participant, Prepared, Record, Reservation, Store, Structure,
+    Entry, FileRef, Participant, Prepared, Record, Reservation, Store, Structure, lock_whole, registry,
 };
 use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-
-/// Frequency sketches own this number among the structures of a store.
-const STRUCTURE: Structure = Structure { id: 17, version: VERSION };
 
 /// More logs than this do not fit the inline state with room to spare.
 const PENDING_MAX: usize = 1024;
@@ -202,7 +200,7 @@ impl Frequency {
     fn attach(self, store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
         let is_read_only = store.is_read_only();
         let shared = Arc::new(Mutex::new(self));
-        match store.attach(name, Arc::clone(&shared) as Arc<Mutex<dyn Participant>>) {
+        match store.attach(name, Arc::clone(&shared) as Arc<dyn Participant>) {
             // Any number of readers may ask; one of them is enough to vouch for the blocks.
             Err(Error::AlreadyExists { .. }) if is_read_only => Ok(shared),
             attached => attached.map(|()| shared),
@@ -210,15 +208,39 @@ impl Frequency {
     }
 }
 
-impl Participant for Frequency {
+impl Participant for Mutex<Frequency> {
     fn structure(&self) -> Structure {
-        STRUCTURE
+        registry::FREQUENCY.structure()
     }
 
-    fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
+    fn prepare(&self) -> Result<Prepared> {
+        lock_whole(self)?.prepare()
+    }
+
+    fn committed(&self) {
+        lock(self).committed();
+    }
+
+    fn is_changed(&self) -> bool {
+        lock(self).is_uncommitted()
+    }
+
+    fn live_blocks(&self, _: &FileRef) -> Option<Vec<Range<u64>>> {
+        Some(lock(self).pages.live_blocks())
+    }
+}
+
+impl Frequency {
+    fn prepare(&mut self) -> Result<Prepared> {
         let intake = Arc::clone(&self.intake);
+        let files = intake.files();
         let mut held = intake.hold();
         self.hear(&mut held);
+        if self.prepared_table.take().is_some() {
+            // That commit failed, so what was new to it is still.
+            self.pages.call_off();
+            (self.is_changed, self.is_table_changed) = (true, true);
+        }
         if !self.is_changed {
             return Ok(Prepared::Unchanged);
         }
@@ -247,18 +269,22 @@ impl Participant for Frequency {
         let mut named = vec![table];
         named.extend(self.pages.file_ref());
         named.extend(held.logs.iter().map(|log| log.file_ref));
+        // What changes from here on is not in this commit.
+        self.pages.prepare();
+        (self.is_changed, self.is_table_changed) = (false, false);
         Ok(Prepared::Changed(Record { state: state.encode(), files: named }))
     }
 
-    fn committed(&mut self, _: CommitId) {
+    fn committed(&mut self) {
         self.table = self.prepared_table.take();
-        self.is_table_changed = false;
-        self.is_changed = false;
         self.pages.committed();
     }
 
-    fn live_blocks(&self, _: &FileRef) -> Option<Vec<Range<u64>>> {
-        Some(self.pages.live_blocks())
+    /// Whether there is anything that no durable record has.
+    fn is_uncommitted(&mut self) -> bool {
+        let intake = Arc::clone(&self.intake);
+        self.hear(&mut intake.hold());
+        self.is_changed || self.prepared_table.is_some()
     }
 }
 
@@ -285,7 +311,7 @@ fn least_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    entry.require(STRUCTURE, format!("frequency sketch {name:?}"))?;
+    entry.require(name, registry::FREQUENCY)?;
     State::decode(&entry.record.state)
 }
 

@@ -60,6 +60,11 @@ impl<T: Table> State<T> {
         self.durable.replaced.clear();
     }
 
+    /// Whether there is anything that no durable commit has.
+    pub(crate) fn has_uncommitted(&self) -> bool {
+        self.is_changed || self.durable.is_prepared
+    }
+
     /// Gives the files up that only a commit which failed would have named, and that were replaced since.
     pub(crate) fn forget_prepared(&mut self) -> Vec<FileId> {
         if std::mem::take(&mut self.durable.is_prepared) {

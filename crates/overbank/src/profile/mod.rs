@@ -56,7 +56,7 @@ pub use report::{Distinct, Estimate, HeavyHitter, Measure, Report, Values};
 use crate::device::require_memory;
 use crate::pipeline::{self, Rows};
 use crate::sketch::{CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
-use crate::store::Reservation;
+use crate::store::{Files, Reservation};
 use crate::{Error, Result};
 use counting::{Counting, Shard, Tally};
 use flash::{Flash, Outbox};
@@ -120,6 +120,8 @@ pub struct Profile {
     /// The totals of the commit under way, and of the last one: equal totals mean that nothing has come since.
     prepared: Option<Totals>,
     committed: Option<Totals>,
+    /// Where its commits write, once it takes part in some.
+    files: Option<Files>,
     /// What is held of the store's budget.
     reservation: Option<Reservation>,
 }
@@ -163,6 +165,7 @@ impl Profile {
             flash: None,
             prepared: None,
             committed: None,
+            files: None,
             reservation: None,
         })
     }

@@ -4,15 +4,14 @@ use super::flash::Flash;
 use super::format::{self, Inline};
 use super::{Plan, Profile, SHARDS};
 use crate::error::missing;
+use crate::lock::lock;
 use crate::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
-use crate::store::{CommitId, FileRef, Files, Participant, Prepared, Record, Store, Structure};
+use crate::store::{FileRef, Files, Participant, Prepared, Record, Store, Structure, lock_whole, registry};
 use crate::{Error, Result};
 use std::sync::{Arc, Mutex};
 
 /// The name that a profile has in its store.
 pub(super) const NAME: &str = "profile";
-/// Profiles own this number among the structures of a store.
-const STRUCTURE: Structure = Structure { id: 16, version: format::VERSION };
 
 impl Profile {
     /// Makes this profile a part of `store`'s commits, and takes its memory from the store's budget: the sketches at
@@ -26,8 +25,9 @@ impl Profile {
         let wanted_bytes = plan_bytes - self.plan.flash_memory_bytes;
         self.reservation =
             Some(store.budget().reserve("the profile", wanted_bytes, self.allocated_bytes())?);
+        self.files = Some(store.files().clone());
         let shared = Arc::new(Mutex::new(self));
-        store.attach(NAME, Arc::clone(&shared) as Arc<Mutex<dyn Participant>>)?;
+        store.attach(NAME, Arc::clone(&shared) as Arc<dyn Participant>)?;
         Ok(shared)
     }
 
@@ -67,6 +67,7 @@ impl Profile {
             flash,
             prepared: None,
             committed: Some(inline.totals),
+            files: None,
             reservation: None,
         };
         profile.validate(store)?;
@@ -109,16 +110,7 @@ pub(super) struct Saved {
 impl Saved {
     pub(super) fn of(store: &Store) -> Result<Self> {
         let entry = store.record(NAME).ok_or_else(|| missing("profile in this store", NAME))?;
-        if entry.structure.version != STRUCTURE.version {
-            return Err(Error::UnsupportedVersion {
-                what: "the profile".to_owned(),
-                found: entry.structure.version.into(),
-                supported: STRUCTURE.version.into(),
-            });
-        }
-        if entry.structure.id != STRUCTURE.id {
-            return Err(format::corrupt(0, "structure number", STRUCTURE.id, entry.structure.id));
-        }
+        entry.require(NAME, registry::PROFILE)?;
         let [distinct, counts, values, heavy] = entry.record.files[..] else {
             return Err(format::corrupt(0, "number of files", 4, entry.record.files.len()));
         };
@@ -133,12 +125,32 @@ impl Saved {
     }
 }
 
-impl Participant for Profile {
+impl Participant for Mutex<Profile> {
     fn structure(&self) -> Structure {
-        STRUCTURE
+        registry::PROFILE.structure()
     }
 
-    fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
+    fn prepare(&self) -> Result<Prepared> {
+        let mut profile = lock_whole(self)?;
+        match profile.files.clone() {
+            Some(files) => profile.prepare(&files),
+            None => Ok(Prepared::Unchanged),
+        }
+    }
+
+    fn committed(&self) {
+        let mut profile = lock(self);
+        profile.committed = profile.prepared.take();
+    }
+
+    fn is_changed(&self) -> bool {
+        let profile = lock(self);
+        profile.committed != Some(profile.totals)
+    }
+}
+
+impl Profile {
+    fn prepare(&mut self, files: &Files) -> Result<Prepared> {
         if self.committed == Some(self.totals) {
             return Ok(Prepared::Unchanged);
         }
@@ -155,10 +167,6 @@ impl Participant for Profile {
         ];
         self.prepared = Some(self.totals);
         Ok(Prepared::Changed(Record { state: inline.to_bytes(), files: parts }))
-    }
-
-    fn committed(&mut self, _: CommitId) {
-        self.committed = self.prepared.take();
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) struct BlobWriter<'a> {
 
 impl<'a> BlobWriter<'a> {
     pub(super) fn create(files: &'a Files, total_bytes: usize) -> Result<Self> {
-        let (id, file) = files.create()?;
+        let (id, file) = files.create_blob()?;
         let blocks = BLOB_HEADER_BYTES.saturating_add(total_bytes).div_ceil(BODY_BYTES);
         let mut buffer = vec![0; (STREAM_BYTES / BLOCK_BYTES).min(blocks) * BLOCK_BYTES];
         buffer[..BLOB_HEADER_BYTES].copy_from_slice(&(total_bytes as u64).to_le_bytes());

@@ -5,14 +5,15 @@
 use super::format::ManifestRecord;
 use super::{Entry, FileRef};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// The committed state of a store.
+/// The committed state of a store. A clone shares the records.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Catalog {
     pub(super) commit: u64,
     pub(super) time_ns: u64,
     pub(super) position: Vec<u8>,
-    pub(super) summaries: BTreeMap<String, Entry>,
+    pub(super) summaries: BTreeMap<String, Arc<Entry>>,
 }
 
 impl Catalog {

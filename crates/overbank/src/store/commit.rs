@@ -1,39 +1,46 @@
-//! One commit: everybody prepares, one record makes it so, and what is dead goes away.
+//! Commits and publishes: a record that is durable, and what follows from it.
 //!
 //! ```text
-//!   prepare all ─▶ sync directory ─▶ append record, sync ──────────────────────────────▶ committed ─▶ remove dead files
-//!                                └▶ log too long: new manifest, sync, sync directory,
-//!                                   superblock pair, sync (the commit point) ──────────▶
+//!   commit    all prepare ─▶ sync directory ─▶ append record, sync ────────────────────▶ committed ─▶ remove dead files
+//!                                          └▶ log too long: new manifest, sync, sync directory,
+//!                                             superblock pair, sync (the commit point) ─▶
+//!   publish   one makes a record that answers as its last one does, and the same follows
 //! ```
+//!
+//! Commits and publishes take turns: whoever has the journal's lock. The lock of the state is taken to read what is there when
+//! a turn begins, and to put the new catalog in its place when its record is durable; never while anything is written.
 //!
 //! A full disk: up to the record, the commit is called off and its new files are taken back. At the record, the reserve is
 //! given back and the append tried once more; if that fails too, the half-written record is cut off. So a commit that
 //! only removes works on a full disk, and its removals pay for a new reserve.
 
+use super::attach::Token;
 use super::catalog::Catalog;
-use super::format::{self, ManifestRecord, NamedFile, POSITION_BYTES_MAX, STATE_BYTES_MAX, Superblock};
-use super::{CommitId, Entry, FileId, Files, Participant, Prepared, Record, State, Store, manifest};
-use crate::device::block::BlockOwner;
-use crate::device::{Access, BLOCK_BYTES, Device};
+use super::format::{ManifestRecord, NamedFile, POSITION_BYTES_MAX, STATE_BYTES_MAX};
+use super::journal::Journal;
+use super::{CommitId, Core, Entry, FileId, Files, Participant, Prepared, Record, Store};
+use crate::device::BLOCK_BYTES;
+use crate::lock::lock;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, TryLockError, Weak};
 
 impl Store {
     /// Makes all attached summaries and the source's `position` (at most 64 KiB) durable in one atomic step.
     ///
-    /// It locks all attached summaries, by name, until it is done: the commit is one cut through all of them. Do not
-    /// call it while holding one of these locks.
+    /// What was taken in before it is called is in the commit; what other threads add meanwhile is in it or not, each summary by
+    /// itself. Nobody but other commits waits for it.
     ///
     /// # Cost
     /// Nothing if no summary and not the position changed. Else the summaries' own writes and syncs, one write and one
     /// sync of the manifest, and one sync of the directory if there are new files.
     ///
     /// # Errors
-    /// `Full`, `BudgetExceeded`, `OutOfMemory` and `InvalidOption` leave the store usable and the last commit in place; any other error
-    /// poisons the store, and reopening it shows whether this commit arrived.
+    /// `Full`, `BudgetExceeded`, `OutOfMemory` and `InvalidOption` leave the store usable and the last commit in place; any other
+    /// error poisons the store, and reopening it shows whether this commit arrived.
     pub fn commit(&self, position: &[u8]) -> Result<CommitId> {
-        self.writable()?;
+        let core = &*self.core;
+        core.writable()?;
         if position.len() > POSITION_BYTES_MAX {
             let (name, value) = ("position", format!("{} bytes", position.len()));
             return Err(Error::InvalidOption {
@@ -42,36 +49,115 @@ impl Store {
                 why: format!("it has at most {POSITION_BYTES_MAX}"),
             });
         }
-        let mut state = self.state();
-        let files = self.files.scoped();
-        let result = self.commit_all(&mut state, &files, position);
-        if let Err(error) = &result {
-            if !is_recoverable(error) {
-                self.poison.set(error.to_string());
-            }
-            // After a failed sync the record may be durable all the same, and it names these files.
-            if self.poison.check().is_ok() {
-                files.roll_back();
-            }
-        }
+        let mut journal = lock(&core.journal);
+        // Another thread's turn may have failed meanwhile.
+        core.poison.check()?;
+        let turn = core.files.begin_turn();
+        let taken = core.begin_commit();
+        let result = core.commit_all(&mut journal, &taken, position);
+        core.poison_unless_recoverable(&result);
+        drop(turn);
+        core.end_commit(taken, result.is_ok());
         result
     }
 
-    fn commit_all(&self, state: &mut State, files: &Files, position: &[u8]) -> Result<CommitId> {
-        let commit = CommitId(state.catalog.commit + 1);
-        let participants: Vec<(String, Arc<Mutex<dyn Participant>>)> =
-            state.participants.iter().map(|(name, p)| (name.clone(), Arc::clone(p))).collect();
-        let mut guards: Vec<_> = participants
-            .iter()
-            .map(|(name, p)| p.lock().map(|guard| (name, guard)).map_err(|_| self.panicked(name)))
-            .collect::<Result<_>>()?;
+    /// For a summary to commit what changes none of its answers, without the others: a merge of what is durable. It is that of the
+    /// summary of this name that is open now or that this thread makes ([`Store::open_with`]), and of no later one.
+    pub fn publisher(&self, name: &str) -> Publisher {
+        let state = self.core.state();
+        let attached = state.attached.get(name).map(|attached| attached.number);
+        let number = attached.or(state.opening.get(name).copied()).unwrap_or(0);
+        Publisher { core: Arc::downgrade(&self.core), name: name.to_owned(), number }
+    }
+}
+
+/// Commits one summary by itself. Clones are the same; it does not keep the store open.
+#[derive(Clone, Debug)]
+pub struct Publisher {
+    core: Weak<Core>,
+    name: String,
+    number: u64,
+}
+
+impl Publisher {
+    /// Makes the record of `make` that of the summary, if no commit and no other publish is under way. It must answer exactly as the
+    /// last committed one does. The position and all other summaries stay as they are; files that it does not name any more go.
+    ///
+    /// Returns whether it is durable now. `make` is called under the lock that makes commits take turns, and returns `None` where
+    /// there is nothing to publish; it is not called while a commit is under way, or where the summary was never committed, was
+    /// removed or closed, or the store was closed.
+    ///
+    /// # Cost
+    /// What `make` writes; one write and one sync of the manifest, and one sync of the directory if there are new files.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn publish(&self, make: impl FnOnce() -> Option<Record>) -> Result<bool> {
+        let Some(core) = self.core.upgrade() else { return Ok(false) };
+        core.poison.check_process()?;
+        if core.read_only {
+            return Ok(false);
+        }
+        let mut journal = match core.journal.try_lock() {
+            Ok(journal) => journal,
+            Err(TryLockError::Poisoned(journal)) => journal.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+        };
+        core.poison.check()?;
+        let Some((catalog, participant)) = core.published(&self.name, self.number) else { return Ok(false) };
+        let turn = core.files.begin_turn();
+        let result = core.publish_one(&mut journal, &catalog, &self.name, &*participant, make);
+        core.poison_unless_recoverable(&result);
+        drop(turn);
+        result
+    }
+}
+
+/// What a commit found when it began.
+struct Taken {
+    catalog: Arc<Catalog>,
+    summaries: Vec<Summary>,
+    /// Names that it removes.
+    removed: BTreeSet<String>,
+}
+
+struct Summary {
+    name: String,
+    participant: Arc<dyn Participant>,
+    handles: Weak<Token>,
+    /// Nobody had a handle of it any more: whatever it holds is in the commit.
+    was_left: bool,
+}
+
+impl Core {
+    /// Notes that a commit is under way. The caller has the journal's lock.
+    fn begin_commit(&self) -> Taken {
+        let mut state = self.state();
+        state.is_committing = true;
+        let catalog = Arc::clone(&state.catalog);
+        let mut removed = std::mem::take(&mut state.removed);
+        removed.retain(|name| catalog.summaries.contains_key(name));
+        state.removing = removed.clone();
+        let summaries = state.attached.iter().map(|(name, attached)| Summary {
+            name: name.clone(),
+            participant: Arc::clone(&attached.participant),
+            handles: attached.handles.clone(),
+            was_left: attached.is_left(),
+        });
+        let summaries = summaries.collect();
+        Taken { catalog, summaries, removed }
+    }
+
+    fn commit_all(&self, journal: &mut Journal, taken: &Taken, position: &[u8]) -> Result<CommitId> {
+        let Taken { catalog, summaries, removed } = taken;
         let mut changed = BTreeMap::new();
-        for (name, participant) in &mut guards {
-            let prepared = participant.prepare(files, commit)?;
-            let stored = state.catalog.summaries.get(*name).filter(|_| !state.removed.contains(*name));
+        for Summary { name, participant, .. } in summaries {
+            let prepared = participant.prepare().map_err(|error| self.of_summary(name, error))?;
+            let stored = catalog.summaries.get(name).filter(|_| !removed.contains(name));
             if let Prepared::Changed(record) = prepared {
-                check_record(name, &record, stored.map(|entry| &entry.record), files)?;
-                changed.insert((*name).clone(), Entry { structure: participant.structure(), record });
+                check_record(name, &record, stored.map(|entry| &entry.record), &self.files)?;
+                let entry = Entry { structure: participant.structure(), record };
+                changed.insert(name.clone(), Arc::new(entry));
             } else if stored.is_none() {
                 let why = "a summary that was never committed cannot be unchanged".to_owned();
                 return Err(Error::InvalidOption { name: "record", value: format!("{name:?}"), why });
@@ -79,194 +165,125 @@ impl Store {
         }
         // A job that failed in the background may have left its summary half-done.
         self.poison.check()?;
-        let nothing_new =
-            changed.is_empty() && state.removed.is_empty() && state.catalog.position == position;
-        if nothing_new && state.catalog.commit > 0 {
-            return Ok(CommitId(state.catalog.commit));
+        let nothing_new = changed.is_empty() && removed.is_empty() && catalog.position == position;
+        if nothing_new && catalog.commit > 0 {
+            return Ok(CommitId(catalog.commit));
         }
         let changed_names: BTreeSet<String> = changed.keys().cloned().collect();
-        let edit = ManifestRecord {
-            is_snapshot: false,
-            epoch: state.superblock.epoch,
-            commit: commit.0,
-            time_ns: self.device.now_ns(),
-            next_file: files.next_file(),
-            position: position.to_vec(),
-            removed: state.removed.iter().cloned().collect(),
-            changed,
-        };
-        self.poison.watch(files.sync_names())?;
-        self.write_record(state, edit)?;
-        state.removed.clear();
-        for (name, participant) in &mut guards {
-            if changed_names.contains(*name) {
-                participant.committed(commit);
+        let commit = self.make_durable(journal, catalog, position, removed, changed)?;
+        for Summary { name, participant, .. } in summaries {
+            if changed_names.contains(name) {
+                participant.committed();
             }
         }
         Ok(commit)
     }
 
-    /// Makes `edit` durable, then the state, then the directory, agree with it.
-    fn write_record(&self, state: &mut State, edit: ManifestRecord) -> Result<()> {
-        let before: BTreeSet<FileId> = state.catalog.files().map(|file| file.id).collect();
-        let limit_bytes = self.options.manifest_bytes.max(4 * state.snapshot_bytes);
-        let rotated = state.log_bytes > limit_bytes && self.rotate(state, &edit)?;
-        if !rotated {
-            self.append(state, &edit)?;
-            state.catalog.apply(edit);
-        }
-        let after: BTreeSet<FileId> = state.catalog.files().map(|file| file.id).collect();
-        self.files.mark_committed(after.iter().copied());
-        state.dead.extend(before.difference(&after).map(|&id| NamedFile::Data(id)));
-        self.remove_dead(state);
-        Ok(())
+    fn publish_one(
+        &self,
+        journal: &mut Journal,
+        catalog: &Catalog,
+        name: &str,
+        participant: &dyn Participant,
+        make: impl FnOnce() -> Option<Record>,
+    ) -> Result<bool> {
+        let Some(record) = make() else { return Ok(false) };
+        let stored = catalog.summaries.get(name).map(|entry| &entry.record);
+        check_record(name, &record, stored, &self.files)?;
+        let entry = Entry { structure: participant.structure(), record };
+        let changed = BTreeMap::from([(name.to_owned(), Arc::new(entry))]);
+        self.make_durable(journal, catalog, &catalog.position, &BTreeSet::new(), changed)?;
+        Ok(true)
     }
 
-    fn append(&self, state: &mut State, edit: &ManifestRecord) -> Result<()> {
-        let owner = self.files.owner(state.superblock.manifest);
-        let blocks = manifest::encode(edit, owner, state.log_bytes);
-        let mut written = state.manifest.write(state.log_bytes, &blocks);
-        if matches!(written, Err(Error::Full { .. })) && self.release_reserve(state)? {
-            written = state.manifest.write(state.log_bytes, &blocks);
-        }
-        if let Err(full @ Error::Full { .. }) = written {
-            // What did arrive must not stand where the next record of the same number goes.
-            self.poison.watch(state.manifest.set_len(state.log_bytes))?;
-            self.poison.watch(state.manifest.sync())?;
-            return Err(full);
-        }
-        self.poison.watch(written)?;
-        self.poison.watch(state.manifest.sync())?;
-        state.log_bytes += blocks.len() as u64;
-        Ok(())
-    }
-
-    /// Writes the state after `edit` as the snapshot of a new manifest; false if the disk is too full for it.
-    fn rotate(&self, state: &mut State, edit: &ManifestRecord) -> Result<bool> {
-        let mut catalog = state.catalog.clone();
-        catalog.apply(edit.clone());
-        let id = self.files.number();
-        let mut superblock = Superblock {
-            generation: state.superblock.generation + 1,
-            epoch: state.superblock.epoch + 1,
-            manifest: id,
-            ..state.superblock
+    /// Makes a record durable, and then the state and the directory agree with it.
+    fn make_durable(
+        &self,
+        journal: &mut Journal,
+        catalog: &Catalog,
+        position: &[u8],
+        removed: &BTreeSet<String>,
+        changed: BTreeMap<String, Arc<Entry>>,
+    ) -> Result<CommitId> {
+        let commit = catalog.commit + 1;
+        let edit = ManifestRecord {
+            is_snapshot: false,
+            epoch: journal.superblock.epoch,
+            commit,
+            time_ns: self.device.now_ns(),
+            next_file: self.files.next_file(),
+            position: position.to_vec(),
+            removed: removed.iter().cloned().collect(),
+            changed,
         };
-        let owner = self.files.owner(id);
-        let next_file = self.files.next_file();
-        let (manifest, bytes) =
-            match write_manifest(&*self.device, &catalog, superblock.epoch, next_file, owner) {
-                Err(Error::Full { .. }) => {
-                    // The append needs less space, and has the reserve.
-                    state.dead.push(NamedFile::Manifest(id));
-                    self.remove_dead(state);
-                    return Ok(false);
-                }
-                written => self.poison.watch(written)?,
-            };
-        superblock.mark_bytes = bytes;
-        self.files.note_new_name();
         self.poison.watch(self.files.sync_names())?;
-        let file = self.poison.watch(self.device.open(format::SUPERBLOCK_NAME, Access::Write))?;
-        self.poison.watch(superblock.write_pair(&*file))?;
-        state.dead.push(NamedFile::Manifest(state.superblock.manifest));
-        state.superblock = superblock;
-        state.catalog = catalog;
-        state.manifest = manifest;
-        (state.log_bytes, state.snapshot_bytes) = (bytes, bytes);
-        Ok(true)
+        self.write_record(journal, catalog, &edit)?;
+        let (named, dead) = changes(catalog, &edit);
+        self.files.committed(named.into_iter());
+        let mut next = catalog.clone();
+        next.apply(edit);
+        self.state().catalog = Arc::new(next);
+        journal.dead.extend(dead.into_iter().map(NamedFile::Data));
+        self.remove_dead(journal);
+        Ok(CommitId(commit))
     }
 
-    /// Notes in the superblock how long the manifest is, unless it knows. For the end of a writer: a manifest that is shorter
-    /// at the next open was cut.
-    pub(super) fn mark(&self, state: &mut State) -> Result<()> {
-        if state.log_bytes > state.superblock.mark_bytes {
-            let generation = state.superblock.generation + 1;
-            let superblock = Superblock { generation, mark_bytes: state.log_bytes, ..state.superblock };
-            superblock.write_pair(&*self.device.open(format::SUPERBLOCK_NAME, Access::Write)?)?;
-            state.superblock = superblock;
+    /// Ends a commit: names to be removed wait for the next one if it failed, and summaries without handles leave that it took in.
+    fn end_commit(&self, taken: Taken, is_durable: bool) {
+        let mut state = self.state();
+        state.is_committing = false;
+        let removing = std::mem::take(&mut state.removing);
+        if !is_durable {
+            state.removed.extend(removing);
         }
-        Ok(())
+        let (taken_in, others): (Vec<_>, Vec<_>) =
+            taken.summaries.into_iter().partition(|summary| is_durable && summary.was_left);
+        let released: Vec<_> =
+            taken_in.iter().map(|summary| state.release(&summary.name, &summary.handles)).collect();
+        drop(state);
+        drop(released);
+        for Summary { name, participant, .. } in others {
+            let handles =
+                self.state().attached.get(&name).filter(|one| one.is_left()).map(|one| one.handles.clone());
+            if let Some(handles) = handles {
+                self.release(&name, &*participant, &handles);
+            }
+        }
     }
 
-    /// Removes what nothing needs. The commit is durable already, so what fails here is only put off.
-    fn remove_dead(&self, state: &mut State) {
-        if state.dead.is_empty() {
-            return;
-        }
-        state.dead.retain(|&file| remove_file(&*self.device, file).is_err());
-        if !state.has_reserve {
-            state.has_reserve = self.keep_reserve();
+    /// What a publish starts from, if the summary may be published. The caller has the journal's lock.
+    fn published(&self, name: &str, number: u64) -> Option<(Arc<Catalog>, Arc<dyn Participant>)> {
+        let state = self.state();
+        let attached = state.attached.get(name).filter(|attached| attached.number == number)?;
+        let is_stored = state.record(name).is_some();
+        is_stored.then(|| (Arc::clone(&state.catalog), Arc::clone(&attached.participant)))
+    }
+
+    fn poison_unless_recoverable<T>(&self, result: &Result<T>) {
+        if let Err(error) = result
+            && !is_recoverable(error)
+        {
+            self.poison.set(error.to_string());
         }
     }
 
-    /// Gives the reserve's space back to the file system; false if there was none.
-    fn release_reserve(&self, state: &mut State) -> Result<bool> {
-        if !std::mem::take(&mut state.has_reserve) {
-            return Ok(false);
-        }
-        self.poison.watch(self.device.remove(format::RESERVE_NAME))?;
-        self.poison.watch(self.device.sync_directory())?;
-        Ok(true)
-    }
-
-    /// Writes the reserve; without it the store works, only not on a full disk.
-    pub(super) fn keep_reserve(&self) -> bool {
-        let bytes = self.options.reserve_bytes.div_ceil(BLOCK_BYTES as u64) * BLOCK_BYTES as u64;
-        let kept = write_reserve(&*self.device, bytes);
-        if kept.is_err() {
-            // Half a reserve helps nobody; whether this succeeds does not matter either.
-            let _ = self.device.remove(format::RESERVE_NAME);
-        }
-        kept.is_ok()
-    }
-
-    fn panicked(&self, name: &str) -> Error {
-        self.poison.set(format!("a thread panicked while it held summary {name:?}"));
-        self.poison.check().err().unwrap_or(Error::ReadOnly { path: self.device.path() })
+    /// Lets the error of a summary that a panic left half-done say which summary of which store it is.
+    fn of_summary(&self, name: &str, error: Error) -> Error {
+        let Error::Poisoned { why, .. } = &error else { return error };
+        self.poison.set(format!("{why}, {name:?}"));
+        self.poison.check().err().unwrap_or(error)
     }
 }
 
-/// Writes and syncs a new manifest that holds `catalog` alone; its name is not yet durable.
-pub(super) fn write_manifest(
-    device: &dyn Device,
-    catalog: &Catalog,
-    epoch: u64,
-    next_file: u64,
-    owner: BlockOwner,
-) -> Result<(Arc<dyn crate::device::DeviceFile>, u64)> {
-    let file = device.create(&format::manifest_name(FileId(owner.file_id)))?;
-    let blocks = manifest::encode(&catalog.snapshot(epoch, next_file), owner, 0);
-    file.write(0, &blocks)?;
-    file.sync()?;
-    Ok((file, blocks.len() as u64))
-}
-
-/// Writes real bytes: a length alone would reserve nothing.
-pub(super) fn write_reserve(device: &dyn Device, bytes: u64) -> Result<()> {
-    let file = match device.open(format::RESERVE_NAME, Access::Write) {
-        Err(Error::NotFound { .. }) => device.create(format::RESERVE_NAME)?,
-        file => file?,
-    };
-    let zeros = vec![0; 64 << 10];
-    let mut at = file.len_bytes()?.min(bytes);
-    while at < bytes {
-        let part = (bytes - at).min(zeros.len() as u64);
-        file.write(at, &zeros[..part as usize])?;
-        at += part;
-    }
-    file.sync()
-}
-
-pub(super) fn remove_file(device: &dyn Device, file: NamedFile) -> Result<()> {
-    let name = match file {
-        NamedFile::Manifest(id) => format::manifest_name(id),
-        NamedFile::Data(id) => format::data_name(id),
-    };
-    match device.remove(&name) {
-        Err(Error::NotFound { .. }) => Ok(()),
-        result => result,
-    }
+/// The files that `edit` names where the catalog did not, and the other way round. Only the summaries of `edit` are looked at.
+fn changes(catalog: &Catalog, edit: &ManifestRecord) -> (BTreeSet<FileId>, BTreeSet<FileId>) {
+    let ids = |entry: &Arc<Entry>| entry.record.files.iter().map(|file| file.id).collect::<Vec<_>>();
+    let touched = edit.removed.iter().chain(edit.changed.keys()).collect::<BTreeSet<_>>();
+    let before = touched.into_iter().filter_map(|name| catalog.summaries.get(name)).flat_map(ids);
+    let before: BTreeSet<FileId> = before.collect();
+    let named: BTreeSet<FileId> = edit.changed.values().flat_map(ids).collect();
+    let dead = before.difference(&named).copied().collect();
+    (named, dead)
 }
 
 /// Whether a commit that failed so has left everything as it was.
@@ -287,9 +304,10 @@ fn check_record(name: &str, record: &Record, stored: Option<&Record>, files: &Fi
     if record.state.len() > STATE_BYTES_MAX {
         return refuse("state", format!("{} bytes", record.state.len()), "inline state has at most 64 KiB");
     }
+    let own: BTreeSet<FileId> =
+        stored.into_iter().flat_map(|stored| &stored.files).map(|file| file.id).collect();
     for file in &record.files {
-        let is_ours = stored.is_some_and(|stored| stored.files.iter().any(|f| f.id == file.id));
-        if !is_ours && !files.is_uncommitted(file.id) {
+        if !own.contains(&file.id) && !files.is_uncommitted(file.id) {
             return refuse("file", file.id.0.to_string(), "it is neither new nor this summary's own");
         }
         if !file.bytes.is_multiple_of(BLOCK_BYTES as u64) {

@@ -1,9 +1,6 @@
 //! The data files of a store: numbered, never reused, removed when no commit needs them.
 //!
-//! ```text
-//!   create ──▶ uncommitted ──(named by a committed record)──▶ committed ──(named no more)──▶ removed
-//!                  │ discard, or orphaned by a crash: removed at the next open for writing
-//! ```
+//! [`Ledger`](super::ledger) says which of them nobody needs any more.
 //!
 //! Invariants:
 //! 1. A file that the last commit names is never removed and never renamed.
@@ -13,6 +10,7 @@
 
 use super::blob::{BlobReader, BlobWriter};
 use super::format::data_name;
+use super::ledger::Ledger;
 use super::poison::Poison;
 use super::{FileId, FileRef};
 use crate::device::block::BlockOwner;
@@ -21,7 +19,7 @@ use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile, FileRead, ReadReque
 use crate::lock::lock;
 use crate::{Error, Result};
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use xxhash_rust::xxh3::Xxh3;
@@ -33,8 +31,6 @@ pub(super) const STREAM_BYTES: usize = 64 * BLOCK_BYTES;
 #[derive(Clone, Debug)]
 pub struct Files {
     shelf: Arc<Shelf>,
-    /// Where given, collects what is created through this handle.
-    created: Option<Arc<Mutex<Vec<FileId>>>>,
 }
 
 #[derive(Debug)]
@@ -44,21 +40,13 @@ struct Shelf {
     poison: Poison,
     /// `Some` where the store is open read-only: the files of its snapshot.
     pinned: Option<BTreeMap<FileId, Arc<dyn DeviceFile>>>,
-    register: Mutex<Register>,
-}
-
-#[derive(Debug)]
-struct Register {
-    next_file: u64,
-    uncommitted: BTreeSet<FileId>,
-    names_pending: bool,
+    ledger: Mutex<Ledger>,
 }
 
 impl Files {
     pub(super) fn new(device: Arc<dyn Device>, store_id: u128, poison: Poison, next_file: u64) -> Self {
-        let register = Register { next_file, uncommitted: BTreeSet::new(), names_pending: false };
-        let shelf = Shelf { device, store_id, poison, pinned: None, register: Mutex::new(register) };
-        Files { shelf: Arc::new(shelf), created: None }
+        let ledger = Mutex::new(Ledger::new(next_file));
+        Files { shelf: Arc::new(Shelf { device, store_id, poison, pinned: None, ledger }) }
     }
 
     /// Files of a read-only store: only those of `pinned`.
@@ -68,9 +56,8 @@ impl Files {
         poison: Poison,
         pinned: BTreeMap<FileId, Arc<dyn DeviceFile>>,
     ) -> Self {
-        let register = Register { next_file: u64::MAX, uncommitted: BTreeSet::new(), names_pending: false };
-        let shelf = Shelf { device, store_id, poison, pinned: Some(pinned), register: Mutex::new(register) };
-        Files { shelf: Arc::new(shelf), created: None }
+        let ledger = Mutex::new(Ledger::new(u64::MAX));
+        Files { shelf: Arc::new(Shelf { device, store_id, poison, pinned: Some(pinned), ledger }) }
     }
 
     /// What the seal of a block of file `id` must cover.
@@ -78,22 +65,26 @@ impl Files {
         BlockOwner { store_id: self.shelf.store_id, file_id: id.0 }
     }
 
-    /// Creates an empty data file. It is removed at the next open for writing unless a commit names it.
+    /// Creates an empty data file. It is removed at the next open for writing unless a commit names it; whoever does not need it
+    /// any more says so before, by [`Files::retire`].
     ///
     /// # Errors
     /// `Poisoned`, `Forked`, `Full`, or what the device says.
     pub fn create(&self) -> Result<(FileId, Arc<dyn DeviceFile>)> {
+        self.create_as(false)
+    }
+
+    /// Creates an empty file for a blob, which belongs to the commit or publish that writes it.
+    pub(super) fn create_blob(&self) -> Result<(FileId, Arc<dyn DeviceFile>)> {
+        self.create_as(true)
+    }
+
+    fn create_as(&self, is_blob: bool) -> Result<(FileId, Arc<dyn DeviceFile>)> {
         self.writable()?;
         let id = self.number();
         let file = self.shelf.device.create(&data_name(id));
         let file = watch_space(&self.shelf.poison, file)?;
-        let mut register = self.register();
-        register.uncommitted.insert(id);
-        register.names_pending = true;
-        drop(register);
-        if let Some(created) = &self.created {
-            lock(&created).push(id);
-        }
+        self.ledger().created(id, is_blob);
         Ok((id, Arc::new(WatchedFile { file, poison: self.shelf.poison.clone() })))
     }
 
@@ -143,20 +134,34 @@ impl Files {
         self.shelf.device.read_many(reads, depth, done)
     }
 
-    /// Removes a file that was created but is in no committed record.
+    /// Says that what created a file does not need it any more. It goes when no durable record and none under way names it; a
+    /// reader that has it open keeps it open. A file that is gone already is nobody's concern.
+    ///
+    /// # Cost
+    /// Where it goes at once, what the device takes to remove it: long files are better retired by a background job.
+    pub fn retire(&self, id: FileId) {
+        if self.writable().is_ok() && self.ledger().retire(id) {
+            // What cannot be removed now is, when the store is next opened for writing.
+            let _ = self.remove(id);
+        }
+    }
+
+    /// Removes a file that no record has named, at once and even while a commit is under way: for what was never finished, and
+    /// for what never was part of any state that a commit can have seen.
     ///
     /// # Errors
     /// `InvalidOption` if it is committed or not of this store.
     pub fn discard(&self, id: FileId) -> Result<()> {
         self.writable()?;
-        if !self.register().uncommitted.remove(&id) {
+        if !self.ledger().forget(id) {
             let why = "only a file that no commit has named can be discarded".to_owned();
             return Err(Error::InvalidOption { name: "file", value: id.0.to_string(), why });
         }
         self.remove(id)
     }
 
-    /// Writes `bytes` into a new file in sealed blocks and syncs it.
+    /// Writes `bytes` into a new file in sealed blocks and syncs it. Written by [`prepare`](super::Participant::prepare), on its
+    /// thread, it belongs to that commit: it is removed with it if the commit fails, or does not name it.
     ///
     /// # Cost
     /// `bytes / 4080` block writes; 256 KiB of RAM.
@@ -210,53 +215,40 @@ impl Files {
         Ok(made)
     }
 
-    /// This handle, recording what is created through it.
-    pub(super) fn scoped(&self) -> Self {
-        Files { shelf: Arc::clone(&self.shelf), created: Some(Arc::default()) }
-    }
-
-    /// Removes everything that was created through this scoped handle; the names that could not be removed remain
-    /// for the next open.
-    pub(super) fn roll_back(&self) {
-        let created = self.created.as_ref().map(|c| std::mem::take(&mut *lock(&c)));
-        for id in created.unwrap_or_default() {
-            if self.register().uncommitted.remove(&id) {
-                let _ = self.remove(id);
-            }
-        }
-    }
-
     pub(super) fn number(&self) -> FileId {
-        let mut register = self.register();
-        register.next_file += 1;
-        FileId(register.next_file - 1)
+        self.ledger().number()
     }
 
     pub(super) fn next_file(&self) -> u64 {
-        self.register().next_file
+        self.ledger().next_file()
     }
 
     pub(super) fn is_uncommitted(&self, id: FileId) -> bool {
-        self.register().uncommitted.contains(&id)
+        self.ledger().is_uncommitted(id)
     }
 
     pub(super) fn note_new_name(&self) {
-        self.register().names_pending = true;
+        self.ledger().note_new_name();
     }
 
     /// Makes the names of all files so far durable, if there is a new one.
     pub(super) fn sync_names(&self) -> Result<()> {
-        if std::mem::take(&mut self.register().names_pending) {
+        let has_new = self.ledger().take_new_names();
+        if has_new {
             self.shelf.device.sync_directory()?;
         }
         Ok(())
     }
 
-    pub(super) fn mark_committed(&self, ids: impl Iterator<Item = FileId>) {
-        let mut register = self.register();
-        for id in ids {
-            register.uncommitted.remove(&id);
-        }
+    /// Begins a commit or publish of this thread; it ends when what is returned is dropped.
+    pub(super) fn begin_turn(&self) -> Turn<'_> {
+        self.ledger().begin_turn();
+        Turn { files: self }
+    }
+
+    /// The record of the turn is durable, and names these files.
+    pub(super) fn committed(&self, named: impl Iterator<Item = FileId>) {
+        self.ledger().commit(named);
     }
 
     pub(super) fn remove(&self, id: FileId) -> Result<()> {
@@ -287,8 +279,30 @@ impl Files {
         self.shelf.poison.check()
     }
 
-    fn register(&self) -> MutexGuard<'_, Register> {
-        lock(&self.shelf.register)
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        lock(&self.shelf.ledger)
+    }
+}
+
+/// A commit or publish under way, as the files see it.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    files: &'a Files,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.files.shelf.poison.set("a thread panicked in the middle of a commit".to_owned());
+        }
+        let dead = self.files.ledger().end_turn();
+        // After a failed sync the record may be durable all the same, and it names these files.
+        if self.files.writable().is_ok() {
+            for id in dead {
+                // What cannot be removed now is, when the store is next opened for writing.
+                let _ = self.files.remove(id);
+            }
+        }
     }
 }
 

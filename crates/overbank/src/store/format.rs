@@ -34,6 +34,7 @@ use crate::device::block::BODY_BYTES;
 use crate::{Error, HashKind, Result, Seed};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The version of everything in this file. Version 1, which had no mark in its superblock, is read too.
 pub const FORMAT_VERSION: u32 = 2;
@@ -182,7 +183,7 @@ pub(super) struct ManifestRecord {
     pub(super) next_file: u64,
     pub(super) position: Vec<u8>,
     pub(super) removed: Vec<String>,
-    pub(super) changed: BTreeMap<String, Entry>,
+    pub(super) changed: BTreeMap<String, Arc<Entry>>,
 }
 
 impl ManifestRecord {
@@ -241,7 +242,7 @@ impl ManifestRecord {
         let mut changed = BTreeMap::new();
         for _ in 0..cursor.u32()? {
             let (name, entry) = (cursor.name()?, cursor.entry()?);
-            changed.insert(name, entry);
+            changed.insert(name, Arc::new(entry));
         }
         cursor.expect("payload bytes", bytes, |c| Ok(c.offset == bytes))?;
         cursor.zeros_until(payload.len())?;
@@ -396,9 +397,8 @@ mod tests {
             xxh3,
         });
         let entry = (any::<u16>(), any::<u16>(), any::<Vec<u8>>(), prop::collection::vec(file, 0..4))
-            .prop_map(|(id, version, state, files)| Entry {
-                structure: Structure { id, version },
-                record: Record { state, files },
+            .prop_map(|(id, version, state, files)| {
+                Arc::new(Entry { structure: Structure { id, version }, record: Record { state, files } })
             });
         let names = prop::collection::vec("[a-zé ]{1,9}", 0..3);
         let changed = prop::collection::btree_map("[a-zé ]{1,9}", entry, 0..4);

@@ -29,41 +29,54 @@
 //! invisible, and the rename would protect nothing. A device whose cache forgets a write after a failed sync and still
 //! reads it back can show a commit in flight that a later power cut takes away; with direct I/O it cannot.
 
+mod attach;
 mod blob;
 mod budget;
 mod catalog;
 mod commit;
 mod files;
 mod format;
+mod journal;
+mod ledger;
 mod manifest;
 mod open;
 mod options;
 mod participant;
 mod poison;
+pub mod registry;
 mod superblock;
 #[cfg(test)]
 mod tests;
 mod verify;
 mod workers;
 
+pub use attach::{Handle, Openable};
 pub use budget::{Budget, Reservation};
+pub use commit::Publisher;
 pub use files::Files;
 pub use format::{FORMAT_VERSION, NAME_BYTES_MAX, POSITION_BYTES_MAX, STATE_BYTES_MAX};
 pub use options::StoreOptions;
+pub(crate) use participant::lock_whole;
 pub use participant::{CommitId, Entry, FileId, FileRef, Participant, Prepared, Record, Structure};
 pub use verify::{Damage, VerifyReport};
 pub use workers::{Job, Spawner, Workers};
 
-use crate::device::{Device, DeviceFile, LockGuard};
+use crate::device::{Device, LockGuard};
 use crate::lock::lock;
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
+use attach::Attached;
 use catalog::Catalog;
-use format::{NamedFile, Superblock};
+use journal::Journal;
 use poison::Poison;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// An open store.
+/// An open store. Clones are the same store; dropping the last one closes it, and handles of summaries that outlive it write
+/// nothing any more.
+///
+/// All methods may be called from any thread. What reads or writes blocks the thread meanwhile: from asynchronous code, call it by
+/// `spawn_blocking` or its like. [`position`](Store::position), [`commit_info`](Store::commit_info),
+/// [`summaries`](Store::summaries) and [`record`](Store::record) wait for nothing.
 ///
 /// # What an open can tell
 /// A crash leaves the last commit, and damage is `Corrupt`. A manifest that is shorter than when a writer last closed the store, or than
@@ -88,8 +101,22 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// assert_eq!(store.position(), b"offset=4711");
 /// # Ok::<(), overbank::Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Store {
+    core: Arc<Core>,
+    owner: Arc<Owner>,
+}
+
+/// What the clones of a store have in common, and what closes it with the last of them.
+#[derive(Debug)]
+struct Owner {
+    core: Arc<Core>,
+    workers: Workers,
+}
+
+/// A store, open or closed: handles of summaries may outlive it.
+#[derive(Debug)]
+struct Core {
     device: Arc<dyn Device>,
     files: Files,
     poison: Poison,
@@ -98,23 +125,29 @@ pub struct Store {
     read_only: bool,
     hasher: KeyHasher,
     store_id: u128,
+    /// Held by the commit, publish, verification or close under way. Taken before the lock of any summary, and before that of the
+    /// state.
+    journal: Mutex<Journal>,
+    /// Held for look-ups alone: whoever has it waits for nobody.
     state: Mutex<State>,
-    workers: Workers,
-    _lock: Option<Box<dyn LockGuard>>,
+    /// A summary was opened, or was not.
+    opened: Condvar,
+    lock: Mutex<Option<Box<dyn LockGuard>>>,
 }
 
-/// What changes from commit to commit.
+/// What is committed, and what takes part in the next commit.
+#[derive(Default)]
 struct State {
-    catalog: Catalog,
-    superblock: Superblock,
-    manifest: Arc<dyn DeviceFile>,
-    log_bytes: u64,
-    snapshot_bytes: u64,
-    participants: BTreeMap<String, Arc<Mutex<dyn Participant>>>,
+    catalog: Arc<Catalog>,
+    attached: BTreeMap<String, Attached>,
+    /// Names that a thread is making a summary for, with its number.
+    opening: BTreeMap<String, u64>,
+    /// Names that the next commit removes, and those that the one under way does.
     removed: BTreeSet<String>,
-    /// Files that nothing needs any more and that could not be removed yet.
-    dead: Vec<NamedFile>,
-    has_reserve: bool,
+    removing: BTreeSet<String>,
+    is_committing: bool,
+    /// How many summaries were attached so far.
+    numbers: u64,
 }
 
 /// The last commit.
@@ -144,42 +177,42 @@ pub struct SummaryInfo {
 impl Store {
     /// The store's random 128-bit id.
     pub fn id(&self) -> u128 {
-        self.store_id
+        self.core.store_id
     }
 
     /// The seed of its hashes.
     pub fn seed(&self) -> Seed {
-        self.hasher.seed()
+        self.core.hasher.seed()
     }
 
     /// How its keys are hashed.
     pub fn hash_kind(&self) -> HashKind {
-        self.hasher.kind()
+        self.core.hasher.kind()
     }
 
     /// Hashes keys as this store does.
     pub fn hasher(&self) -> KeyHasher {
-        self.hasher
+        self.core.hasher
     }
 
     /// The device that it lives on.
     pub fn device(&self) -> &Arc<dyn Device> {
-        &self.device
+        &self.core.device
     }
 
     /// The memory budget that everything opened from the store shares.
     pub fn budget(&self) -> &Budget {
-        &self.budget
+        &self.core.budget
     }
 
     /// The background threads.
     pub fn workers(&self) -> &Workers {
-        &self.workers
+        &self.owner.workers
     }
 
     /// The data files, for summaries that write between commits.
     pub fn files(&self) -> &Files {
-        &self.files
+        &self.core.files
     }
 
     /// The process that has the store open for writing now, if one does; its id is 0 where it is not known.
@@ -187,67 +220,45 @@ impl Store {
     /// # Errors
     /// `Io` if the lock cannot be read.
     pub fn writer(&self) -> Result<Option<u32>> {
-        self.device.writer()
+        self.core.device.writer()
     }
 
     /// Whether it is open read-only.
     pub fn is_read_only(&self) -> bool {
-        self.read_only
+        self.core.read_only
     }
 
-    /// The position given to the last commit.
+    /// The position given to the last commit. Does not wait for one that is under way.
     pub fn position(&self) -> Vec<u8> {
-        self.state().catalog.position.clone()
+        self.catalog().position.clone()
     }
 
-    /// The last commit.
+    /// The last commit. Does not wait for one that is under way.
     pub fn commit_info(&self) -> CommitInfo {
-        let state = self.state();
-        let Catalog { commit, time_ns, position, .. } = &state.catalog;
+        let catalog = self.catalog();
+        let Catalog { commit, time_ns, position, .. } = &*catalog;
         CommitInfo { commit: CommitId(*commit), time_ns: *time_ns, position: position.clone() }
     }
 
-    /// The committed summaries, by name.
+    /// The committed summaries, by name. Does not wait for a commit that is under way.
     pub fn summaries(&self) -> Vec<SummaryInfo> {
-        let info = |(name, entry): (&String, &Entry)| SummaryInfo {
+        let info = |(name, entry): (&String, &Arc<Entry>)| SummaryInfo {
             name: name.clone(),
             structure: entry.structure,
             files: entry.record.files.len(),
             bytes: entry.record.state.len() as u64 + entry.record.files.iter().map(|f| f.bytes).sum::<u64>(),
         };
-        self.state().catalog.summaries.iter().map(info).collect()
+        self.catalog().summaries.iter().map(info).collect()
     }
 
-    /// What the last commit holds of summary `name`; a summary recovers from it.
+    /// What the last commit holds of summary `name`; a summary recovers from it. Does not wait for a commit that is under way.
     pub fn record(&self, name: &str) -> Option<Entry> {
-        let state = self.state();
-        if state.removed.contains(name) {
-            return None;
-        }
-        state.catalog.summaries.get(name).cloned()
+        let entry = self.core.state().record(name);
+        entry.map(|entry| Entry::clone(&entry))
     }
 
-    /// Takes a summary into the commits under `name`: a new one, or one that was recovered from [`Store::record`]. In a store
-    /// that is open read-only, which commits nothing, it vouches for its blocks to [`Store::verify`].
-    ///
-    /// # Errors
-    /// `InvalidOption` for an empty name, a name over 255 bytes or with control characters; `AlreadyExists` if
-    /// something is attached under it; `Incompatible` if another kind of summary is stored under it.
-    pub fn attach(&self, name: &str, participant: Arc<Mutex<dyn Participant>>) -> Result<()> {
-        self.poison.check()?;
-        check_name(name)?;
-        let structure = lock(&participant).structure();
-        let mut state = self.state();
-        if state.participants.contains_key(name) {
-            return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
-        }
-        let stored = state.catalog.summaries.get(name).filter(|_| !state.removed.contains(name));
-        if let Some(entry) = stored.filter(|entry| entry.structure.id != structure.id) {
-            let (expected, found) = (entry.structure.id.to_string(), structure.id.to_string());
-            return Err(Error::Incompatible { what: "structure id", expected, found });
-        }
-        state.participants.insert(name.to_owned(), participant);
-        Ok(())
+    fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.core.state().catalog)
     }
 
     /// Removes a summary; the next commit makes it so, and gives its disk space back.
@@ -255,16 +266,22 @@ impl Store {
     /// # Errors
     /// `NotFound` if there is none of that name.
     pub fn remove(&self, name: &str) -> Result<()> {
-        self.writable()?;
-        let mut state = self.state();
-        let attached = state.participants.remove(name).is_some();
-        let stored = state.catalog.summaries.contains_key(name) && state.removed.insert(name.to_owned());
-        if attached || stored {
-            return Ok(());
+        self.core.writable()?;
+        let mut state = self.core.state();
+        let attached = state.attached.remove(name);
+        let is_stored = state.record(name).is_some();
+        if is_stored || attached.is_some() && state.is_committing {
+            state.removed.insert(name.to_owned());
         }
-        Err(Error::NotFound { what: "summary", name: name.to_owned() })
+        drop(state);
+        if attached.is_none() && !is_stored {
+            return Err(Error::NotFound { what: "summary", name: name.to_owned() });
+        }
+        Ok(())
     }
+}
 
+impl Core {
     fn writable(&self) -> Result<()> {
         self.poison.check_process()?;
         if self.read_only {
@@ -274,34 +291,50 @@ impl Store {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic in a participant's own code cannot leave the state half-changed: it changes after the last call out.
         lock(&self.state)
+    }
+
+    /// Ends what the store was opened for. What outlives it writes nothing.
+    fn close(&self) {
+        // A commit or publish of another thread that has a clone, or had one, ends first.
+        let mut journal = lock(&self.journal);
+        if self.writable().is_ok() {
+            // Without the mark the store is as whole, only a cut of its manifest shows less well.
+            let _ = self.mark(&mut journal);
+        }
+        self.poison.set("the store was closed".to_owned());
+        let attached = std::mem::take(&mut self.state().attached);
+        drop(journal);
+        drop(attached);
+        drop(lock(&self.lock).take());
     }
 }
 
-impl Drop for Store {
+impl State {
+    /// What the last commit holds of a summary that is not to be removed.
+    fn record(&self, name: &str) -> Option<Arc<Entry>> {
+        let is_going = self.removed.contains(name) || self.removing.contains(name);
+        self.catalog.summaries.get(name).filter(|_| !is_going).cloned()
+    }
+}
+
+impl Drop for Owner {
     fn drop(&mut self) {
         // No job and no handle that outlives the store may write once the lock is given back.
         self.workers.finish();
-        if self.poison.check_process().is_err() {
-            return;
+        if self.core.poison.check_process().is_ok() {
+            self.core.close();
         }
-        if self.writable().is_ok() {
-            // Without the mark the store is as whole, only a cut of its manifest shows less well.
-            let _ = self.mark(&mut self.state());
-        }
-        self.poison.set("the store was closed".to_owned());
     }
 }
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<&String> = self.participants.keys().collect();
+        let names: Vec<&String> = self.attached.keys().collect();
         f.debug_struct("State")
             .field("catalog", &self.catalog)
-            .field("superblock", &self.superblock)
-            .field("log_bytes", &self.log_bytes)
-            .field("participants", &names)
+            .field("attached", &names)
+            .field("removed", &self.removed)
             .finish_non_exhaustive()
     }
 }

@@ -7,18 +7,19 @@
 //! names, and sync all three, so that what was read is also durable before anybody builds on it.
 
 use super::catalog::Catalog;
-use super::commit::{remove_file, write_manifest};
 use super::files::missing;
 use super::format::{self, NamedFile, Superblock};
+use super::journal::{Journal, remove_file, write_manifest};
 use super::poison::Poison;
-use super::{Budget, FileId, Files, State, Store, StoreOptions, Workers, manifest};
+use super::{Budget, Core, FileId, Files, Owner, State, Store, StoreOptions, Workers, manifest};
 use crate::device::memory::MemoryDevice;
 use crate::device::{Access, Device, DeviceFile, LockGuard};
 use crate::device::{FileDevice, NamelessDevice};
+use crate::lock::lock;
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// How often a read-only open starts again when a writer commits under it. Each try loses only to a whole rotation or
 /// removal in between, so a handful would do.
@@ -82,7 +83,7 @@ impl Store {
     /// `AlreadyExists` if the directory is a store, `NotAStore` if it holds other files, `Locked`.
     pub fn create_on(device: Arc<dyn Device>, options: StoreOptions) -> Result<Store> {
         check_empty(&*device)?;
-        let lock = device.lock()?;
+        let guard = device.lock()?;
         // Somebody may have created one between the first look and the lock.
         for leftover in check_empty(&*device)? {
             device.remove(&leftover)?;
@@ -105,7 +106,7 @@ impl Store {
         device.rename(format::SUPERBLOCK_DRAFT_NAME, format::SUPERBLOCK_NAME)?;
         device.sync_directory()?;
         let log = OpenLog { manifest, log_bytes: bytes, snapshot_bytes: bytes };
-        Store::assemble(device, options, superblock, catalog, log, next_file, Some(lock))
+        Store::assemble(device, options, superblock, catalog, log, next_file, Some(guard))
     }
 
     /// Opens a store for writing, at its last commit.
@@ -116,7 +117,7 @@ impl Store {
     pub fn open_on(device: Arc<dyn Device>, options: StoreOptions) -> Result<Store> {
         // Before the lock: a lock may leave a file behind, and this may not be ours.
         check_options(&Superblock::read(&*device)?, &options)?;
-        let lock = device.lock()?;
+        let guard = device.lock()?;
         let superblock = Superblock::read(&*device)?;
         device.open(format::SUPERBLOCK_NAME, Access::Write)?.sync()?;
         let file = open_manifest(&*device, &superblock, Access::Write)?;
@@ -131,7 +132,7 @@ impl Store {
             OpenLog { manifest: file, log_bytes: log.valid_bytes, snapshot_bytes: log.snapshot_bytes };
         let catalog = Catalog::replay(log.records);
         next_file = remove_orphans(&*device, &superblock, &catalog, next_file)?;
-        Store::assemble(device, options, superblock, catalog, open_log, next_file, Some(lock))
+        Store::assemble(device, options, superblock, catalog, open_log, next_file, Some(guard))
     }
 
     /// Opens the store that is there, or creates one.
@@ -180,10 +181,10 @@ impl Store {
         catalog: Catalog,
         log: OpenLog,
         next_file: u64,
-        lock: Option<Box<dyn LockGuard>>,
+        guard: Option<Box<dyn LockGuard>>,
     ) -> Result<Store> {
         let poison = Poison::new(device.path());
-        let read_only = lock.is_none();
+        let read_only = guard.is_none();
         let files = if read_only {
             let pinned = pin(&*device, &catalog)?;
             Files::pinned(Arc::clone(&device), superblock.store_id, poison.clone(), pinned)
@@ -191,33 +192,33 @@ impl Store {
             Files::new(Arc::clone(&device), superblock.store_id, poison.clone(), next_file)
         };
         let threads = if read_only { 0 } else { options.threads };
-        let store = Store {
+        let workers = Workers::new(threads, poison.clone());
+        let core = Arc::new(Core {
             files,
             budget: Budget::new(options.memory_bytes),
-            workers: Workers::new(threads, poison.clone()),
             poison,
             read_only,
             hasher: KeyHasher::new(superblock.hash_kind, superblock.seed),
             store_id: superblock.store_id,
-            state: Mutex::new(State {
-                catalog,
+            journal: Mutex::new(Journal {
                 superblock,
                 manifest: log.manifest,
                 log_bytes: log.log_bytes,
                 snapshot_bytes: log.snapshot_bytes,
-                participants: BTreeMap::new(),
-                removed: BTreeSet::new(),
                 dead: Vec::new(),
                 has_reserve: false,
             }),
+            state: Mutex::new(State { catalog: Arc::new(catalog), ..State::default() }),
+            opened: Condvar::new(),
             device,
             options,
-            _lock: lock,
-        };
+            lock: Mutex::new(guard),
+        });
         if !read_only {
-            store.state().has_reserve = store.keep_reserve();
+            lock(&core.journal).has_reserve = core.keep_reserve();
         }
-        Ok(store)
+        let owner = Arc::new(Owner { core: Arc::clone(&core), workers });
+        Ok(Store { core, owner })
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a summary brings to a commit: a small record, and the files it names.
 
-use super::Files;
+use super::registry::{self, Kind};
 use crate::{Error, Result};
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard};
 
 /// Number of a file in its store. Never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -58,21 +59,40 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Refuses a summary of another kind than `structure`, or of another version of it; `what` is it, with its name.
+    /// Refuses a summary of another kind than this number's; `name` is that of the summary.
     ///
     /// # Errors
-    /// `Incompatible`, `UnsupportedVersion`.
-    pub(crate) fn require(&self, structure: Structure, what: String) -> Result<()> {
-        if self.structure.id != structure.id {
-            let (expected, found) = (structure.id.to_string(), self.structure.id.to_string());
-            return Err(Error::Incompatible { what: "structure id", expected, found });
+    /// `WrongKind`.
+    pub(crate) fn require_kind(&self, name: &str, id: u16) -> Result<()> {
+        if self.structure.id == id {
+            return Ok(());
         }
-        if self.structure.version != structure.version {
-            let (found, supported) = (self.structure.version.into(), structure.version.into());
-            return Err(Error::UnsupportedVersion { what, found, supported });
+        let (expected, found) = (registry::name_of(id), registry::name_of(self.structure.id));
+        Err(Error::WrongKind { name: name.to_owned(), expected, found })
+    }
+
+    /// Refuses a summary of another kind than `kind`, or of another version of it; `name` is that of the summary.
+    ///
+    /// # Errors
+    /// `WrongKind`, `UnsupportedVersion`.
+    pub fn require(&self, name: &str, kind: Kind) -> Result<()> {
+        self.require_kind(name, kind.id)?;
+        if self.structure.version != kind.version {
+            let (found, supported) = (self.structure.version.into(), kind.version.into());
+            return Err(Error::UnsupportedVersion {
+                what: format!("{} {name:?}", kind.name),
+                found,
+                supported,
+            });
         }
         Ok(())
     }
+}
+
+/// The error where `name` is open as another kind of summary than was asked for.
+pub(super) fn wrong_kind(name: &str, expected: Kind, found: u16) -> Error {
+    let (expected, found) = (expected.name.to_owned(), registry::name_of(found));
+    Error::WrongKind { name: name.to_owned(), expected, found }
 }
 
 /// What [`Participant::prepare`] answers.
@@ -84,27 +104,42 @@ pub enum Prepared {
     Changed(Record),
 }
 
-/// A summary that commits together with the others of its store.
+/// A summary that commits together with the others of its store. Its locks are its own: all of this may be called while other
+/// threads use it.
 ///
 /// The duties, in the order of a commit:
-/// 1. `prepare` writes everything that the record needs and syncs those files. It must not touch a block that the last
-///    commit needs: it writes new files, or shadow places of a file that is written in place.
-/// 2. It may be called again without `committed` in between: the commit failed. Files that it created through the
-///    `files` it was given are then gone; those created earlier (by a merge) are still there.
-/// 3. `committed` says that the record is durable. What it does not name any more may be forgotten.
-pub trait Participant: Send {
+/// 1. `prepare` writes everything that the record needs and syncs those files: what was taken in before the commit began is in
+///    it, what is taken in meanwhile is in it or not. It must not touch a block that the last commit needs: it writes new files,
+///    or shadow places of a file that is written in place. No lock of the store but the one that makes commits take turns is
+///    held meanwhile.
+/// 2. It may be called again without `committed` in between: the commit failed. The blobs that `prepare` wrote are then gone;
+///    other files are still there.
+/// 3. `committed` says that the record is durable. Between the two, what the record names must stay as it is: the summary may
+///    replace it, but not write over it.
+///
+/// A file that it does not need any more it gives up by [`Files::retire`](super::Files::retire), whatever names the file.
+pub trait Participant: Send + Sync {
     /// Its kind and the version of its bytes.
     fn structure(&self) -> Structure;
 
-    /// Makes commit `commit` possible.
+    /// Makes a commit possible.
     ///
     /// # Errors
     /// `Full`, `BudgetExceeded`, `OutOfMemory` and `InvalidOption` call the commit off and leave the store usable; any other
     /// error poisons it.
-    fn prepare(&mut self, files: &Files, commit: CommitId) -> Result<Prepared>;
+    fn prepare(&self) -> Result<Prepared>;
 
     /// The record of the last `prepare` is durable. Not called for those that were unchanged.
-    fn committed(&mut self, commit: CommitId);
+    fn committed(&self);
+
+    /// Whether it holds anything that no durable record does. A handle that is dropped gives its summary up at once if not,
+    /// else with the commit that takes it in. May say so where it does not know.
+    fn is_changed(&self) -> bool {
+        true
+    }
+
+    /// It takes part in no commit any more, whoever still has a handle: gives its budget back, and takes nothing in from now on.
+    fn close(&self) {}
 
     /// Which blocks of a file written in place the last commit needs, so that `verify` can tell damage from a shadow
     /// place that a crash tore. `None`: not known, the file's blocks are counted as unchecked.
@@ -112,4 +147,13 @@ pub trait Participant: Send {
         let _ = file;
         None
     }
+}
+
+/// The lock of a summary that has one around all of it. For a [`Participant`] made of such a lock.
+///
+/// # Errors
+/// `Poisoned` where a thread panicked while it held the lock: what it left half-done is not to be committed.
+pub(crate) fn lock_whole<T>(summary: &Mutex<T>) -> Result<MutexGuard<'_, T>> {
+    let why = "a thread panicked while it held a summary";
+    summary.lock().map_err(|_| Error::Poisoned { path: "the store".into(), why: why.to_owned() })
 }

@@ -7,14 +7,25 @@ use crate::device::{Access, BLOCK_BYTES};
 
 /// A summary whose whole state is one blob.
 struct Blob {
+    files: Files,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
     bytes: Vec<u8>,
-    saved: Option<(Vec<u8>, FileRef)>,
-    pending: Option<FileRef>,
+    saved: Option<Vec<u8>>,
+    pending: Option<Vec<u8>>,
 }
 
 impl Blob {
-    fn new(bytes: &[u8]) -> Arc<Mutex<Blob>> {
-        Arc::new(Mutex::new(Blob { bytes: bytes.to_vec(), saved: None, pending: None }))
+    fn new(store: &Store, bytes: &[u8]) -> Arc<Blob> {
+        let inner = Inner { bytes: bytes.to_vec(), ..Inner::default() };
+        Arc::new(Blob { files: store.files().clone(), inner: Mutex::new(inner) })
+    }
+
+    fn set(&self, bytes: &[u8]) {
+        lock(&self.inner).bytes = bytes.to_vec();
     }
 
     fn load(store: &Store, name: &str) -> Result<Vec<u8>> {
@@ -25,20 +36,29 @@ impl Blob {
 
 impl Participant for Blob {
     fn structure(&self) -> Structure {
-        Structure { id: 7, version: 1 }
+        Structure { id: 907, version: 1 }
     }
 
-    fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
-        if self.saved.as_ref().is_some_and(|(bytes, _)| *bytes == self.bytes) {
+    fn prepare(&self) -> Result<Prepared> {
+        let mut inner = lock(&self.inner);
+        if inner.saved.as_ref().is_some_and(|saved| *saved == inner.bytes) {
             return Ok(Prepared::Unchanged);
         }
-        let file = files.write_blob(&self.bytes)?;
-        self.pending = Some(file);
+        inner.pending = Some(inner.bytes.clone());
+        let bytes = inner.bytes.clone();
+        drop(inner);
+        let file = self.files.write_blob(&bytes)?;
         Ok(Prepared::Changed(Record { state: b"inline".to_vec(), files: vec![file] }))
     }
 
-    fn committed(&mut self, _: CommitId) {
-        self.saved = self.pending.take().map(|file| (self.bytes.clone(), file));
+    fn committed(&self) {
+        let mut inner = lock(&self.inner);
+        inner.saved = inner.pending.take();
+    }
+
+    fn is_changed(&self) -> bool {
+        let inner = lock(&self.inner);
+        inner.saved.as_ref() != Some(&inner.bytes)
     }
 }
 
@@ -100,10 +120,10 @@ fn a_commit_is_what_the_next_open_finds() {
     let device = Arc::new(MemoryDevice::new());
     let store = Store::create_on(device.clone(), options()).unwrap();
     let (id, seed) = (store.id(), store.seed());
-    let blob = Blob::new(b"one");
+    let blob = Blob::new(&store, b"one");
     store.attach("../weird name", blob.clone()).unwrap();
     assert_eq!(store.commit(b"p1").unwrap(), CommitId(1));
-    blob.lock().unwrap().bytes = b"two, not committed".to_vec();
+    blob.set(b"two, not committed");
     drop(store);
     let store = Store::open_on(device.clone(), options()).unwrap();
     assert_eq!((store.id(), store.seed()), (id, seed));
@@ -117,7 +137,7 @@ fn a_commit_is_what_the_next_open_finds() {
 fn what_did_not_change_costs_nothing() {
     let device = SimDevice::new(1);
     let store = Store::create_on(Arc::new(device.clone()), options()).unwrap();
-    let blob = Blob::new(b"x");
+    let blob = Blob::new(&store, b"x");
     store.attach("a", blob).unwrap();
     store.commit(b"p").unwrap();
     device.reset_counts();
@@ -132,10 +152,10 @@ fn what_did_not_change_costs_nothing() {
 fn dead_files_are_removed_by_the_commit_that_drops_them() {
     let device = Arc::new(MemoryDevice::new());
     let store = Store::create_on(device.clone(), options()).unwrap();
-    let blob = Blob::new(b"0");
+    let blob = Blob::new(&store, b"0");
     store.attach("a", blob.clone()).unwrap();
     for i in 0..5u8 {
-        blob.lock().unwrap().bytes = vec![i; 9000];
+        blob.set(&[i; 9000]);
         store.commit(&[i]).unwrap();
         assert_eq!(data_files(&*device), 1);
     }
@@ -166,7 +186,7 @@ fn orphans_are_removed_by_the_next_writer_and_foreign_files_are_not() {
 fn the_manifest_log_stays_short() {
     let device = Arc::new(MemoryDevice::new());
     let store = Store::create_on(device.clone(), options().manifest_bytes(64 << 10)).unwrap();
-    store.attach("a", Blob::new(b"x")).unwrap();
+    store.attach("a", Blob::new(&store, b"x")).unwrap();
     for i in 0..100u32 {
         store.commit(&i.to_le_bytes()).unwrap();
     }
@@ -184,11 +204,11 @@ fn the_manifest_log_stays_short() {
 fn a_reader_keeps_its_snapshot_beside_a_writer() {
     let device = Arc::new(MemoryDevice::new());
     let store = Store::create_on(device.clone(), options()).unwrap();
-    let blob = Blob::new(b"old");
+    let blob = Blob::new(&store, b"old");
     store.attach("a", blob.clone()).unwrap();
     store.commit(b"1").unwrap();
     let reader = Store::open_read_only_on(device.clone(), options()).unwrap();
-    blob.lock().unwrap().bytes = b"new".to_vec();
+    blob.set(b"new");
     store.commit(b"2").unwrap();
     assert_eq!(Blob::load(&reader, "a").unwrap(), b"old");
     assert_eq!(reader.position(), b"1");
@@ -203,10 +223,10 @@ fn a_reader_keeps_its_snapshot_beside_a_writer() {
 fn a_manifest_shorter_than_at_the_last_close_is_corrupt() {
     let device = SimDevice::new(1);
     let store = Store::create_on(Arc::new(device.clone()), options()).unwrap();
-    let blob = Blob::new(b"0");
+    let blob = Blob::new(&store, b"0");
     store.attach("a", blob.clone()).unwrap();
     for i in 0..4u8 {
-        blob.lock().unwrap().bytes = vec![i];
+        blob.set(&[i]);
         store.commit(&[i]).unwrap();
     }
     let cut = |device: &SimDevice, blocks: usize| {
@@ -236,7 +256,7 @@ fn a_manifest_shorter_than_at_the_last_close_is_corrupt() {
 fn a_committed_file_that_is_missing_is_damage() {
     let device = Arc::new(MemoryDevice::new());
     let store = Store::create_on(device.clone(), options()).unwrap();
-    store.attach("a", Blob::new(b"x")).unwrap();
+    store.attach("a", Blob::new(&store, b"x")).unwrap();
     store.commit(b"1").unwrap();
     drop(store);
     for name in ["000002.seg", "000001.man"] {
@@ -335,20 +355,20 @@ fn another_seed_or_hash_kind_is_incompatible() {
 fn a_full_disk_leaves_the_last_commit_and_lets_a_removal_through() {
     let device = SimDevice::new(1);
     let store = Store::create_on(Arc::new(device.clone()), options()).unwrap();
-    let (big, small) = (Blob::new(&[1; 100_000]), Blob::new(b"s"));
+    let (big, small) = (Blob::new(&store, &[1; 100_000]), Blob::new(&store, b"s"));
     store.attach("big", big).unwrap();
     store.attach("small", small.clone()).unwrap();
     store.commit(b"1").unwrap();
     device.set_capacity_bytes(device.used_bytes());
-    small.lock().unwrap().bytes = b"does not fit".to_vec();
+    small.set(b"does not fit");
     assert!(matches!(store.commit(b"2"), Err(Error::Full { .. })));
     assert_eq!(data_files(&device), 2, "the files of the failed commit are taken back");
     assert_eq!((store.position(), Blob::load(&store, "small").unwrap()), (b"1".to_vec(), b"s".to_vec()));
-    small.lock().unwrap().bytes = b"s".to_vec();
+    small.set(b"s");
     store.remove("big").unwrap();
     store.commit(b"3").unwrap();
     assert!(device.list().unwrap().iter().any(|name| name == "reserve"), "the reserve is back");
-    small.lock().unwrap().bytes = b"fits".to_vec();
+    small.set(b"fits");
     store.commit(b"4").unwrap();
     drop(store);
     let store = Store::open_on(Arc::new(device), options()).unwrap();
@@ -359,7 +379,7 @@ fn a_full_disk_leaves_the_last_commit_and_lets_a_removal_through() {
 fn verify_collects_all_damage() {
     let device = SimDevice::new(1);
     let store = Store::create_on(Arc::new(device.clone()), options()).unwrap();
-    store.attach("a", Blob::new(&[1; 20_000])).unwrap();
+    store.attach("a", Blob::new(&store, &[1; 20_000])).unwrap();
     store.commit(b"1").unwrap();
     let whole = store.verify().unwrap();
     assert!(whole.is_whole(), "{whole:?}");
@@ -378,10 +398,10 @@ fn verify_collects_all_damage() {
 fn names_and_records_are_checked() {
     let store = Store::create_on(Arc::new(MemoryDevice::new()), options()).unwrap();
     for name in ["", "a\nb", &"x".repeat(256)] {
-        assert!(matches!(store.attach(name, Blob::new(b"")), Err(Error::InvalidOption { .. })));
+        assert!(matches!(store.attach(name, Blob::new(&store, b"")), Err(Error::InvalidOption { .. })));
     }
-    store.attach("a", Blob::new(b"")).unwrap();
-    assert!(matches!(store.attach("a", Blob::new(b"")), Err(Error::AlreadyExists { .. })));
+    store.attach("a", Blob::new(&store, b"")).unwrap();
+    assert!(matches!(store.attach("a", Blob::new(&store, b"")), Err(Error::AlreadyExists { .. })));
     assert!(matches!(store.commit(&[0; 65537]), Err(Error::InvalidOption { .. })));
     store.commit(&[0; 65536]).unwrap();
     assert!(store.files().discard(FileId(2)).is_err(), "a committed file is not discarded");
@@ -403,14 +423,14 @@ fn a_handle_that_outlives_the_store_writes_nothing() {
 fn snapshots_opened_while_a_writer_commits_are_never_mixed() {
     let device = Arc::new(MemoryDevice::new());
     let store = Store::create_on(device.clone(), options().manifest_bytes(48 << 10)).unwrap();
-    let blob = Blob::new(b"0");
+    let blob = Blob::new(&store, b"0");
     store.attach("a", blob.clone()).unwrap();
     store.commit(b"0").unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for i in 1..400 {
                 let text = i.to_string().into_bytes();
-                blob.lock().unwrap().bytes.clone_from(&text);
+                blob.set(&text);
                 store.commit(&text).unwrap();
             }
         });
@@ -435,7 +455,7 @@ fn a_directory_on_disk_is_a_store_like_any_other() {
     let path = scratch.path().join("summaries");
     assert!(matches!(Store::open(&path, options()), Err(Error::NotFound { .. })));
     let store = Store::create(&path, options()).unwrap();
-    store.attach("a", Blob::new(&[7; 300_000])).unwrap();
+    store.attach("a", Blob::new(&store, &[7; 300_000])).unwrap();
     store.commit(b"p").unwrap();
     assert!(matches!(Store::open(&path, options()), Err(Error::Locked { .. })));
     let reader = Store::open_read_only(&path, options()).unwrap();

@@ -56,7 +56,7 @@ impl VerifyReport {
 impl Store {
     /// Reads every checksum of every file that the last commit needs. Damage is collected, not returned as an error.
     ///
-    /// It locks attached summaries one after the other, and commits wait for it.
+    /// Commits and closes wait for it; what is committed stands still meanwhile, what is added does not.
     ///
     /// # Cost
     /// Reads the whole store once, in 256 KiB pieces.
@@ -64,25 +64,28 @@ impl Store {
     /// # Errors
     /// `Io` if the superblock or the manifest cannot be read at all.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.poison.check_process()?;
-        let state = self.state();
+        let core = &*self.core;
+        core.poison.check_process()?;
+        let journal = lock(&core.journal);
+        let catalog = self.catalog();
         let mut report = VerifyReport::default();
         let mut found = Vec::new();
-        let blocks = Superblock::verify(&*self.device, &mut |_, error| found.push(error))?;
+        let blocks = Superblock::verify(&*core.device, &mut |_, error| found.push(error))?;
         report.count(blocks);
         found.drain(..).for_each(|error| report.add(format::SUPERBLOCK_NAME, &error));
 
-        let owner = self.files.owner(state.superblock.manifest);
-        let blocks = manifest::verify(&*state.manifest, owner, state.log_bytes, &mut |_, e| found.push(e))?;
+        let owner = core.files.owner(journal.superblock.manifest);
+        let blocks =
+            manifest::verify(&*journal.manifest, owner, journal.log_bytes, &mut |_, e| found.push(e))?;
         report.count(blocks);
-        found.drain(..).for_each(|error| report.add(state.manifest.name(), &error));
+        found.drain(..).for_each(|error| report.add(journal.manifest.name(), &error));
 
-        for (name, entry) in &state.catalog.summaries {
-            let participant = state.participants.get(name).map(Arc::clone);
+        for (name, entry) in &catalog.summaries {
+            let participant = core.state().attached.get(name).map(|one| Arc::clone(&one.participant));
             for file in &entry.record.files {
                 let live = match &participant {
                     _ if !file.is_in_place() => Some(std::iter::once(0..u64::MAX).collect()),
-                    Some(p) => lock(&p).live_blocks(file),
+                    Some(participant) => participant.live_blocks(file),
                     None => None,
                 };
                 self.verify_file(file, live, &mut report);
@@ -93,9 +96,9 @@ impl Store {
 
     fn verify_file(&self, file_ref: &FileRef, live: Option<Vec<Range<u64>>>, report: &mut VerifyReport) {
         let name = format::data_name(file_ref.id);
-        let path = &self.files.path(file_ref.id);
-        let owner = self.files.owner(file_ref.id);
-        let file = match self.files.open(file_ref) {
+        let path = &self.core.files.path(file_ref.id);
+        let owner = self.core.files.owner(file_ref.id);
+        let file = match self.core.files.open(file_ref) {
             Ok(file) => file,
             Err(error) => return report.add(&name, &error),
         };

@@ -3,13 +3,51 @@
 
 use overbank::device::block::{self, BODY_BYTES, Seal};
 use overbank::device::{BLOCK_BYTES, DeviceFile};
-use overbank::store::{
-    CommitId, Entry, FileId, FileRef, Files, Participant, Prepared, Record, Structure, Workers,
-};
+use overbank::store::{Entry, FileId, FileRef, Files, Participant, Prepared, Record, Structure, Workers};
 use overbank::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+
+/// A summary under one lock, and where it writes.
+pub(crate) struct Locked<T> {
+    pub(crate) summary: Mutex<T>,
+    files: Files,
+}
+
+impl<T> Locked<T> {
+    pub(crate) fn new(summary: T, files: &Files) -> Arc<Self> {
+        Arc::new(Locked { summary: Mutex::new(summary), files: files.clone() })
+    }
+}
+
+/// What a summary does in a commit, under its lock.
+pub(crate) trait Summary: Send {
+    const ID: u16;
+    fn prepare(&mut self, files: &Files) -> Result<Prepared>;
+    fn committed(&mut self);
+    fn live_blocks(&self) -> Option<Vec<Range<u64>>> {
+        None
+    }
+}
+
+impl<T: Summary> Participant for Locked<T> {
+    fn structure(&self) -> Structure {
+        Structure { id: T::ID, version: 1 }
+    }
+
+    fn prepare(&self) -> Result<Prepared> {
+        self.summary.lock().unwrap().prepare(&self.files)
+    }
+
+    fn committed(&self) {
+        self.summary.lock().unwrap().committed();
+    }
+
+    fn live_blocks(&self, _: &FileRef) -> Option<Vec<Range<u64>>> {
+        self.summary.lock().unwrap().live_blocks()
+    }
+}
 
 fn defect(what: &'static str) -> Error {
     Error::Corrupt { path: "test".into(), at: 0, what, expected: "whole".into(), found: "damaged".into() }
@@ -42,12 +80,10 @@ impl Counters {
     }
 }
 
-impl Participant for Counters {
-    fn structure(&self) -> Structure {
-        Structure { id: 1001, version: 1 }
-    }
+impl Summary for Counters {
+    const ID: u16 = 1001;
 
-    fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
+    fn prepare(&mut self, files: &Files) -> Result<Prepared> {
         if !self.changed {
             return Ok(Prepared::Unchanged);
         }
@@ -55,7 +91,7 @@ impl Participant for Counters {
         Ok(Prepared::Changed(Record { state: Vec::new(), files: vec![blob] }))
     }
 
-    fn committed(&mut self, _: CommitId) {
+    fn committed(&mut self) {
         self.changed = false;
     }
 }
@@ -70,6 +106,8 @@ pub(crate) struct Pages {
     pub(crate) dirty: BTreeSet<usize>,
     live: [(u64, u64); PAGES],
     prepared: [(u64, u64); PAGES],
+    /// Of the last prepare.
+    sequence: u64,
     file: Option<(FileId, Arc<dyn DeviceFile>)>,
 }
 
@@ -81,6 +119,7 @@ impl Pages {
         let sequences = numbers(&entry.record.state)?;
         let file = files.open(file_ref)?;
         let mut pages = Pages { file: Some((file_ref.id, Arc::clone(&file))), ..Pages::default() };
+        pages.sequence = sequences.iter().copied().max().unwrap_or(0);
         let mut slots = vec![0; 2 * BLOCK_BYTES];
         for page in 0..PAGES {
             let sequence = *sequences.get(page).ok_or(defect("pages"))?;
@@ -102,24 +141,25 @@ impl Pages {
     }
 }
 
-impl Participant for Pages {
-    fn structure(&self) -> Structure {
-        Structure { id: 1002, version: 1 }
-    }
+impl Summary for Pages {
+    const ID: u16 = 1002;
 
-    fn prepare(&mut self, files: &Files, commit: CommitId) -> Result<Prepared> {
+    fn prepare(&mut self, files: &Files) -> Result<Prepared> {
         let is_new = self.file.is_none() || self.live == [(0, 0); PAGES];
         if self.dirty.is_empty() && !is_new {
             return Ok(Prepared::Unchanged);
         }
         if is_new {
-            // A commit that failed took the file of its prepare away.
-            let (id, file) = files.create()?;
-            file.set_len(PAGES_BYTES)?;
-            self.file = Some((id, file));
+            if self.file.is_none() {
+                self.file = Some(files.create()?);
+            }
             self.dirty = (0..PAGES).collect();
         }
         let (id, file) = self.file.as_ref().ok_or(defect("pages"))?;
+        if is_new {
+            file.set_len(PAGES_BYTES)?;
+        }
+        self.sequence += 1;
         self.prepared = self.live;
         for &page in &self.dirty {
             let (live, sequence) = self.live[page];
@@ -128,21 +168,21 @@ impl Participant for Pages {
             let mut block = vec![0x5a; BLOCK_BYTES];
             block[..8].copy_from_slice(&self.values[page].to_le_bytes());
             block[8..BODY_BYTES].fill(self.values[page] as u8);
-            block::seal(&mut block, files.owner(*id), shadow, Seal { tag: 0, sequence: commit.0 });
+            block::seal(&mut block, files.owner(*id), shadow, Seal { tag: 0, sequence: self.sequence });
             file.write(shadow * BLOCK_BYTES as u64, &block)?;
-            self.prepared[page] = (shadow, commit.0);
+            self.prepared[page] = (shadow, self.sequence);
         }
         file.sync()?;
         let state = bytes(self.prepared.iter().map(|&(_, sequence)| sequence));
         Ok(Prepared::Changed(Record { state, files: vec![FileRef { id: *id, bytes: PAGES_BYTES, xxh3: 0 }] }))
     }
 
-    fn committed(&mut self, _: CommitId) {
+    fn committed(&mut self) {
         self.live = self.prepared;
         self.dirty.clear();
     }
 
-    fn live_blocks(&self, _: &FileRef) -> Option<Vec<Range<u64>>> {
+    fn live_blocks(&self) -> Option<Vec<Range<u64>>> {
         Some(self.live.iter().map(|&(slot, _)| slot..slot + 1).collect())
     }
 }
@@ -196,20 +236,16 @@ impl Layers {
         job.wait()?;
         let Some(file) = merged.lock().unwrap().take() else { return Ok(()) };
         for (old, _) in std::mem::replace(&mut self.layers, vec![(file, all)]) {
-            if !self.committed.contains(&old) {
-                files.discard(old.id)?;
-            }
+            files.retire(old.id);
         }
         Ok(())
     }
 }
 
-impl Participant for Layers {
-    fn structure(&self) -> Structure {
-        Structure { id: 1003, version: 1 }
-    }
+impl Summary for Layers {
+    const ID: u16 = 1003;
 
-    fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
+    fn prepare(&mut self, files: &Files) -> Result<Prepared> {
         let mut refs: Vec<FileRef> = self.layers.iter().map(|(file, _)| *file).collect();
         if self.buffer.is_empty() && refs == self.committed && !refs.is_empty() {
             return Ok(Prepared::Unchanged);
@@ -222,7 +258,7 @@ impl Participant for Layers {
         Ok(Prepared::Changed(Record { state: Vec::new(), files: refs }))
     }
 
-    fn committed(&mut self, _: CommitId) {
+    fn committed(&mut self) {
         self.committed = self.prepared.clone();
         if let Some(file) = self.committed.last().filter(|_| !self.buffer.is_empty()) {
             self.layers.push((*file, std::mem::take(&mut self.buffer)));

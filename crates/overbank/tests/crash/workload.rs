@@ -1,11 +1,11 @@
 //! A random workload over the three summaries, and the exact model of what each of its commits holds.
 
-use crate::summaries::{Counters, Layers, PAGES, Pages};
+use crate::summaries::{Counters, Layers, Locked, PAGES, Pages, Summary};
 use overbank::device::Device;
-use overbank::store::{Participant, Store, StoreOptions};
+use overbank::store::{Store, StoreOptions};
 use overbank::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// What a commit holds; `None` for a summary that is not there.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -61,9 +61,9 @@ pub(crate) fn options() -> StoreOptions {
 /// A store with its summaries.
 pub(crate) struct World {
     pub(crate) store: Store,
-    counters: Option<Arc<Mutex<Counters>>>,
-    pages: Option<Arc<Mutex<Pages>>>,
-    layers: Option<Arc<Mutex<Layers>>>,
+    counters: Option<Arc<Locked<Counters>>>,
+    pages: Option<Arc<Locked<Pages>>>,
+    layers: Option<Arc<Locked<Layers>>>,
 }
 
 impl World {
@@ -89,9 +89,9 @@ impl World {
         Model {
             commit: info.commit.0,
             position: info.position,
-            counters: self.counters.as_ref().map(|c| c.lock().unwrap().counts.clone()),
-            pages: self.pages.as_ref().map(|p| p.lock().unwrap().values),
-            layers: self.layers.as_ref().map(|l| l.lock().unwrap().keys()),
+            counters: self.counters.as_ref().map(|c| c.summary.lock().unwrap().counts.clone()),
+            pages: self.pages.as_ref().map(|p| p.summary.lock().unwrap().values),
+            layers: self.layers.as_ref().map(|l| l.summary.lock().unwrap().keys()),
         }
     }
 
@@ -99,8 +99,9 @@ impl World {
     pub(crate) fn change(&mut self, rng: &mut Random) -> Result<()> {
         match rng.below(12) {
             0..=2 => {
-                let counters = self.counters.get_or_insert_default();
-                let mut counters = counters.lock().unwrap();
+                let counters =
+                    self.counters.get_or_insert_with(|| Locked::new(Default::default(), self.store.files()));
+                let mut counters = counters.summary.lock().unwrap();
                 // Now and then enough keys that the blob takes several blocks.
                 for _ in 0..[1, 3, 700][rng.below(3) as usize] {
                     *counters.counts.entry(rng.below(1000)).or_default() += 1;
@@ -108,18 +109,25 @@ impl World {
                 counters.changed = true;
             }
             3..=5 => {
-                let pages = self.pages.get_or_insert_default();
-                pages.lock().unwrap().set(rng.below(PAGES as u64) as usize, rng.next());
+                let pages =
+                    self.pages.get_or_insert_with(|| Locked::new(Default::default(), self.store.files()));
+                pages.summary.lock().unwrap().set(rng.below(PAGES as u64) as usize, rng.next());
             }
-            6 | 7 => self.layers.get_or_insert_default().lock().unwrap().insert(rng.next()),
+            6 | 7 => self
+                .layers
+                .get_or_insert_with(|| Locked::new(Default::default(), self.store.files()))
+                .summary
+                .lock()
+                .unwrap()
+                .insert(rng.next()),
             8 | 9 => {
                 if let Some(layers) = &self.layers {
-                    layers.lock().unwrap().flush(self.store.files())?;
+                    layers.summary.lock().unwrap().flush(self.store.files())?;
                 }
             }
             10 => {
                 if let Some(layers) = &self.layers {
-                    layers.lock().unwrap().merge(self.store.files(), self.store.workers())?;
+                    layers.summary.lock().unwrap().merge(self.store.files(), self.store.workers())?;
                 }
             }
             _ if rng.below(3) == 0 => self.remove(rng)?,
@@ -167,13 +175,13 @@ impl World {
     }
 }
 
-fn attach<P: Participant + 'static>(
+fn attach<P: Summary + 'static>(
     store: &Store,
     name: &str,
     summary: Option<P>,
-) -> Result<Option<Arc<Mutex<P>>>> {
+) -> Result<Option<Arc<Locked<P>>>> {
     let Some(summary) = summary else { return Ok(None) };
-    let summary = Arc::new(Mutex::new(summary));
+    let summary = Locked::new(summary, store.files());
     store.attach(name, summary.clone())?;
     Ok(Some(summary))
 }

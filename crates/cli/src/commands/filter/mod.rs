@@ -24,10 +24,6 @@ use crate::units;
 
 /// The name that a filter has in its store.
 pub(super) const NAME: &str = "filter";
-/// Filters own this number among the structures of a store.
-pub(super) const STRUCTURE: u16 = 19;
-/// Rows that a stopped run could not print have this one.
-pub(super) const OWED_STRUCTURE: u16 = owed::STRUCTURE;
 
 pub(crate) fn run(command: &FilterCommand) -> CommandResult {
     match command {

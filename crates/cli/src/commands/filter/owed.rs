@@ -2,22 +2,20 @@
 
 use super::outlet::Owed;
 use crate::failure::Failure;
-use overbank::store::{CommitId, Files, Participant, Prepared, Record, Store, Structure};
+use overbank::store::{Files, Participant, Prepared, Record, Store, Structure, registry};
 use overbank::{Error, Result};
 use std::io::{self, Read, Seek};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The name that it has in its store.
 const NAME: &str = "owed output";
-/// Owed output has this number among the structures of a store.
-pub(super) const STRUCTURE: u16 = 64;
-const VERSION: u16 = 1;
 /// Bytes copied at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Makes `owed` part of the store's commits.
 pub(super) fn keep(store: &Store, owed: Owed) -> std::result::Result<(), Failure> {
-    Ok(store.attach(NAME, Arc::new(Mutex::new(owed)))?)
+    let kept = Kept { owed: Mutex::new(owed), files: store.files().clone() };
+    Ok(store.attach(NAME, Arc::new(kept))?)
 }
 
 /// Gives what the store owes to `print`, piece by piece; the next commit owes it no more.
@@ -26,13 +24,7 @@ pub(super) fn pay(
     mut print: impl FnMut(&[u8]) -> std::result::Result<(), Failure>,
 ) -> std::result::Result<(), Failure> {
     let Some(entry) = store.record(NAME) else { return Ok(()) };
-    if (entry.structure.id, entry.structure.version) != (STRUCTURE, VERSION) {
-        return Err(Failure::Overbank(Error::UnsupportedVersion {
-            what: "the rows that the store owes".to_owned(),
-            found: entry.structure.version.into(),
-            supported: VERSION.into(),
-        }));
-    }
+    entry.require(NAME, registry::OWED_OUTPUT)?;
     for file in &entry.record.files {
         let printed = store.files().read_blob_with(file, |mut left, source| {
             let mut piece = vec![0; left.min(PIECE_BYTES)];
@@ -51,21 +43,28 @@ pub(super) fn pay(
     Ok(store.remove(NAME)?)
 }
 
-impl Participant for Owed {
+/// What is owed, as a part of the store's commits.
+struct Kept {
+    owed: Mutex<Owed>,
+    files: Files,
+}
+
+impl Participant for Kept {
     fn structure(&self) -> Structure {
-        Structure { id: STRUCTURE, version: VERSION }
+        registry::OWED_OUTPUT.structure()
     }
 
-    fn prepare(&mut self, files: &Files, _: CommitId) -> Result<Prepared> {
+    fn prepare(&self) -> Result<Prepared> {
+        let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |source: io::Error| Error::Io { op: "read", path: "the rows that wait".into(), source };
-        let total_bytes = usize::try_from(self.bytes).unwrap_or(usize::MAX);
-        self.file.rewind().map_err(failed)?;
-        let file = files.write_blob_with(total_bytes, |sink| {
+        let total_bytes = usize::try_from(owed.bytes).unwrap_or(usize::MAX);
+        owed.file.rewind().map_err(failed)?;
+        let file = self.files.write_blob_with(total_bytes, |sink| {
             let mut piece = vec![0; total_bytes.min(PIECE_BYTES)];
             let mut left = total_bytes;
             while left > 0 {
                 let piece = &mut piece[..left.min(PIECE_BYTES)];
-                self.file.read_exact(piece).map_err(failed)?;
+                owed.file.read_exact(piece).map_err(failed)?;
                 sink(piece)?;
                 left -= piece.len();
             }
@@ -74,5 +73,5 @@ impl Participant for Owed {
         Ok(Prepared::Changed(Record { state: Vec::new(), files: vec![file] }))
     }
 
-    fn committed(&mut self, _: CommitId) {}
+    fn committed(&self) {}
 }

@@ -60,6 +60,8 @@ pub struct IoCounts {
 /// A simulated disk. Clones share it.
 ///
 /// ```
+/// # #[cfg(feature = "internals")]
+/// # {
 /// use overbank::device::{Device, sim::{Crash, Plan, SimDevice}};
 /// let device = SimDevice::new(1);
 /// let file = device.create("a")?;
@@ -69,6 +71,7 @@ pub struct IoCounts {
 /// assert!(device.crash(Plan::Nothing, 0).list()?.is_empty());
 /// device.sync_directory()?;
 /// assert_eq!(device.crash(Plan::Nothing, 0).list()?, ["a"]);
+/// # }
 /// # Ok::<(), overbank::Error>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -22,6 +22,7 @@ impl Shared {
         if entries.len() == 0 {
             return Ok(());
         }
+        let _change = self.change();
         let taken_slot = self.writers.take();
         let slot = taken_slot.number;
         while entries.len() > 0 {
@@ -51,6 +52,7 @@ impl Shared {
     /// Adds an occurrence of each of many keys, whose hashes ascend: they need no log.
     pub(super) fn add_sorted(self: &Arc<Self>, prefixes: impl ExactSizeIterator<Item = u64>) -> Result<()> {
         let keys = prefixes.len();
+        let _change = self.change();
         let (class, left) = {
             let state = self.state();
             (state.writes, state.left(&self.options))

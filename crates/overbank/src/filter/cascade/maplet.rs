@@ -246,6 +246,7 @@ impl Shared {
 
     /// The values of ascending prefixes of hashes, with the sums of their counts.
     fn values(&self, prefixes: &[u64]) -> Result<Vec<BTreeMap<u64, i64>>> {
+        self.usable()?;
         self.tree.join_frozen()?;
         let mut sums = vec![BTreeMap::new(); prefixes.len()];
         let mut slots: Vec<_> = self.slots.iter().map(lock).collect();

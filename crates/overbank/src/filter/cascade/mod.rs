@@ -1,13 +1,16 @@
 //! The cascade filter: membership, counts and removals of more keys than RAM holds, on flash.
 //!
 //! ```text
-//!   hashes ─▶ log ─full: sort, pack─▶ packed runs, RAM ─flush─▶ runs on flash ─merge─▶ fewer, longer runs
+//!   hashes ─▶ memtable ─full: sort, pack─▶ packed runs, RAM ─flush─▶ runs on flash ─merge─▶ fewer, longer runs
 //!              └──────────── a lookup asks all of them: one block a run on flash, in one wave of reads ────┘
 //! ```
 //!
-//! * `log`: the newest entries. `board`: what there is, and `task`: what is merged. `levels`: which merges are due. `shared`: who works on
-//!   them, and how fast writers go meanwhile. `intake`, `query`, `arrivals`: entries in, questions, and both at once; `maplet`: with
-//!   values. `whole`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
+//! * `memtable`: the newest entries, and `writers`: who has which. `write_class`: what they belong to. `table`: what the runs are that the
+//!   room `lsm` merges. `intake`: entries in; `query`, `single`: questions, many or one; `arrivals`, `key_locks`: both at once; `maplet`:
+//!   with values. `upkeep`: flushes, panes; `merge_from`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
+//!
+//! Locks, in the order in which they are taken: those of keys, a writer slot, memtables from the first on, the tree's. Merges take the
+//! last one only, commits the last two, and no lock is held while flash is read but those of keys.
 //!
 //! Invariants:
 //! 1. The answers are those of a multiset of fingerprints, whatever the batches, flushes, merges, commits and threads.
@@ -16,7 +19,7 @@
 //! 3. "New" is certain: a key that [`Filter::insert_if_absent`] was asked for is found from then on, also where it was not
 //!    inserted because it was taken for another key. What it was taken for has its bits, and stays; if that is removed or
 //!    forgotten with its pane, so is the key.
-//! 4. No entry is longer than those of the present era, so its fingerprints tell all apart that the filter tells apart.
+//! 4. No entry is longer than those that come in now, so its fingerprints tell all apart that the filter tells apart.
 //! 5. An insert waits for no merge: it does a share of the work that is due, a few milliseconds at a time.
 //! 6. Merges that find the disk full leave everything as it was, and are tried again.
 //!
@@ -34,15 +37,14 @@
 //! with the number of keys.
 
 mod arrivals;
-mod board;
 mod fingerprints;
 mod format;
 mod intake;
 mod key_locks;
-mod levels;
 mod maplet;
 mod maplet_options;
 mod memtable;
+mod merge_from;
 mod options;
 mod plan;
 mod query;
@@ -50,11 +52,11 @@ mod report;
 mod saved;
 mod shared;
 mod single;
-mod task;
+mod table;
 #[cfg(test)]
 mod tests;
 mod upkeep;
-mod whole;
+mod write_class;
 mod writers;
 
 pub use arrivals::Arrivals;
@@ -66,6 +68,7 @@ pub use plan::Plan;
 pub use report::{Report, RunReport};
 
 use crate::error::invalid;
+use crate::store::Handle;
 use crate::{KeyHash, KeyHasher, Result};
 use saved::Core;
 use shared::Shared;
@@ -94,7 +97,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Filter {
-    core: Arc<Core>,
+    core: Handle<Core>,
 }
 
 impl Filter {

@@ -50,7 +50,7 @@ impl Shared {
     /// # Cost
     /// At most a block read a prefix and run, all in one wave; neighbouring blocks are read together.
     pub(super) fn sums(&self, prefixes: &[u64], presence: bool, sums: &mut Vec<i64>) -> Result<()> {
-        self.files.check_process()?;
+        self.usable()?;
         sums.clear();
         sums.resize(prefixes.len(), 0);
         let View { packed, runs } = self.look(prefixes, sums)?;

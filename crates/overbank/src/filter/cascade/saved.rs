@@ -3,22 +3,24 @@
 //! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
 //! until a commit that does not name it.
 
-use super::format::{RunState, State, VERSION};
+use super::format::{RunState, State};
 use super::options::FilterOptions;
 use super::shared::Shared;
 use super::table::{FilterRun, FilterState, FingerprintTable};
 use super::write_class::WriteClass;
-use super::{Filter, Maplet};
+use super::{Filter, Maplet, MapletOptions};
 use crate::error::invalid;
 use crate::filter::run::{FingerprintSegment, RunKind, Sign};
+use crate::lock::lock;
 use crate::lsm::{Limits, Tree};
-use crate::store::{CommitId, Entry, Files, Participant, Prepared, Record, Store, Structure};
+use crate::store::registry::{self, Kind};
+use crate::store::{
+    Entry, FileRef, Openable, Participant, Prepared, Record, Reservation, Store, Structure,
+};
 use crate::{Error, Result};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Cascade filters own this number among the structures of a store.
-const STRUCTURE: Structure = Structure { id: 19, version: VERSION };
 /// The most lanes of a merge.
 const LANES_MAX: usize = 8;
 /// RAM of a lane's writer, and of each run that it reads.
@@ -32,77 +34,75 @@ const LANE_BYTES: usize = 48 << 20;
 /// RAM of a flush's lane beside: the windows of a hundred packed runs, and their sort.
 const FLUSH_BYTES: usize = 4 << 20;
 
+/// A filter or maplet, whose handles share it.
+#[derive(Debug)]
+pub struct Core {
+    pub(super) shared: Arc<Shared>,
+    /// Its share of the store's budget, until it is closed.
+    reservation: Mutex<Option<Reservation>>,
+}
+
 impl Store {
-    /// The cascade filter of this name: the stored one, or a new one. A stored one keeps its own expected keys and rate; memory,
-    /// policy and writers are those given.
+    /// The filter of this name: the one that is open, the stored one, or a new one. Its RAM comes from the store's budget. In a store
+    /// that is open read-only it can be asked only.
     ///
     /// # Errors
-    /// As [`Filter::open`] and [`Filter::create`]; `Incompatible` if the stored one has panes of another number, or
-    /// another false-positive rate.
-    pub fn cascade(&self, name: &str, options: FilterOptions) -> Result<Arc<Mutex<Filter>>> {
-        check_kind(&options, false)?;
-        attach(self, name, Filter::open_or_create(self, name, options)?)
+    /// `InvalidOption`, `BudgetExceeded`; `WrongKind` if something else has this name; `Incompatible` if something else was asked for
+    /// than the stored one has; `UnsupportedVersion`, `Corrupt`; `NotFound` if there is none and the store is open read-only.
+    pub fn filter(&self, name: &str, options: FilterOptions) -> Result<Filter> {
+        open(self, name, options, false)
     }
 
-    /// The maplet of this name, as [`Store::cascade`]: the stored one, or a new one.
+    /// The maplet of this name, as [`Store::filter`].
     ///
     /// # Errors
-    /// As there; `Incompatible` also if the stored one has values of another length.
-    pub fn maplet(&self, name: &str, options: FilterOptions) -> Result<Arc<Mutex<Maplet>>> {
-        check_kind(&options, true)?;
-        attach(self, name, Maplet { filter: Filter::open_or_create(self, name, options)? })
+    /// As there.
+    pub fn maplet(&self, name: &str, options: MapletOptions) -> Result<Maplet> {
+        Ok(Maplet { filter: open(self, name, options.filter, true)? })
     }
 }
 
 impl Filter {
-    /// A new, empty filter that takes part in the store's commits. Its RAM comes from the store's budget.
+    /// The options of the filter of this name at the store's last commit, without opening it; memory and writers are those that it
+    /// was last written with.
     ///
     /// # Errors
-    /// `InvalidOption`, `BudgetExceeded`, `AlreadyExists`, `ReadOnly`.
-    pub fn create(store: &Store, name: &str, options: FilterOptions) -> Result<Arc<Mutex<Self>>> {
-        check_kind(&options, false)?;
-        attach(store, name, Self::create_with(store, name, options)?)
-    }
-
-    /// The filter of this name at the store's last commit; in a store that is open read-only it can be asked only.
-    ///
-    /// # Errors
-    /// `NotFound`, `Incompatible` if it is another kind of summary, `UnsupportedVersion`, `Corrupt`, `BudgetExceeded`.
-    pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
-        let options = Self::stored_options(store, name)?;
-        attach(store, name, Self::open_with(store, name, options)?)
-    }
-
-    /// The options of the filter of this name at the store's last commit, without opening it: what to ask [`Store::cascade`] for,
-    /// with other memory if need be.
-    ///
-    /// # Errors
-    /// As [`Filter::open`], except for what opening its files would find.
+    /// `NotFound`, `WrongKind`, `UnsupportedVersion`, `Corrupt`.
     pub fn stored_options(store: &Store, name: &str) -> Result<FilterOptions> {
-        stored_options(store, name, false)
+        let entry = store.record(name);
+        let entry = entry.ok_or_else(|| Error::NotFound { what: "filter", name: name.to_owned() })?;
+        let options = decode(name, &entry)?.options;
+        check_kind(name, &options, false)?;
+        Ok(options)
     }
+}
 
-    fn open_or_create(store: &Store, name: &str, options: FilterOptions) -> Result<Self> {
-        if store.record(name).is_none() {
-            return Self::create_with(store, name, options);
-        }
-        options.check()?;
-        let stored = stored_options(store, name, options.value_bits > 0)?;
-        let shape =
-            |options: &FilterOptions| (options.value_bits, options.panes, options.false_positive_rate);
-        if shape(&options) != shape(&stored) {
-            let [expected, found] = [&options, &stored].map(|options| {
-                let (value_bits, panes, rate) = shape(options);
-                format!("{value_bits} bits of value, {panes} panes, a rate of {rate}")
-            });
-            return Err(Error::Incompatible { what: "the filter", expected, found });
-        }
-        Self::open_with(store, name, FilterOptions { keys: stored.keys, ..options })
-    }
+fn open(store: &Store, name: &str, options: FilterOptions, is_maplet: bool) -> Result<Filter> {
+    let core = store.open_with(name, |stored| match stored {
+        None => Core::create(store, name, options, is_maplet),
+        Some(entry) => Core::recover(store, name, options, entry, is_maplet),
+    })?;
+    let filter = Filter { core };
+    // One that was open already was not made for this call.
+    let found = filter.options();
+    check_kind(name, &found, is_maplet)?;
+    options.with_shape_of(&found)?;
+    Ok(filter)
+}
 
-    fn create_with(store: &Store, name: &str, options: FilterOptions) -> Result<Self> {
-        if store.record(name).is_some() {
-            return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
+impl Openable for Core {
+    const KIND: Kind = registry::FILTER;
+}
+
+impl Core {
+    fn create(store: &Store, name: &str, options: FilterOptions, is_maplet: bool) -> Result<Self> {
+        if store.is_read_only() {
+            let what = if is_maplet { "maplet" } else { "filter" };
+            return Err(Error::NotFound { what, name: name.to_owned() });
+        }
+        if is_maplet && options.value_bits == 0 {
+            let why = "a new maplet is told how many bits its values have, 1 to 16";
+            return invalid("value_bits", 0, why);
         }
         options.check()?;
         let writes = WriteClass { revision: 0, generation: 0, pane: 0 };
@@ -111,120 +111,65 @@ impl Filter {
         Self::assemble(store, name, options, state)
     }
 
-    fn open_with(store: &Store, name: &str, options: FilterOptions) -> Result<Self> {
-        let entry = found(store, name)?;
-        let state = decode(name, &entry)?;
-        let stored: usize = state.runs.iter().map(|run| run.pieces).sum();
-        let named = entry.record.files.len();
-        if stored != named {
-            let (expected, found) = (stored.to_string(), named.to_string());
-            return Err(Error::Corrupt {
-                path: name.into(),
-                at: 0,
-                what: "number of files",
-                expected,
-                found,
-            });
-        }
-        let mut files = entry.record.files.iter();
-        let mut runs = Vec::new();
-        for (id, run) in (0..).zip(&state.runs) {
-            let kind = RunKind { fingerprint_bits: run.class.bits, ..kind_of(store) };
-            let pieces = files
-                .by_ref()
-                .take(run.pieces)
-                .map(|file| Ok(Arc::new(FingerprintSegment::open(store.files(), file, kind)?)));
-            let pieces = pieces.collect::<Result<Vec<_>>>()?;
-            let RunState { level, class, span, .. } = *run;
-            runs.push(FilterRun { id, class, span, level, pieces });
-        }
-        let writes = WriteClass { revision: 0, generation: state.generation, pane: state.pane };
-        let mut state = FilterState::new(writes, state.logs, options.writers, runs);
+    fn recover(
+        store: &Store,
+        name: &str,
+        options: FilterOptions,
+        entry: &Entry,
+        is_maplet: bool,
+    ) -> Result<Self> {
+        let stored = decode(name, entry)?;
+        check_kind(name, &stored.options, is_maplet)?;
+        let options = options.with_shape_of(&stored.options)?;
+        if store.is_read_only() { options.check_for_reading()? } else { options.check()? }
+        let runs = recovered_runs(store, name, &stored, &entry.record.files)?;
+        let writes = WriteClass { revision: 0, generation: stored.generation, pane: stored.pane };
+        let mut state = FilterState::new(writes, stored.logs, options.writers, runs);
         state.reach_longest(&options);
         Self::assemble(store, name, options, state)
     }
 
     fn assemble(store: &Store, name: &str, options: FilterOptions, state: FilterState) -> Result<Self> {
-        let reservation = store.budget().reserve(
-            &format!("cascade filter {name:?}"),
-            options.memory_bytes,
-            options.memory_bytes,
-        )?;
+        let what = if options.value_bits > 0 { "maplet" } else { "filter" };
+        let bytes = options.memory_bytes;
+        let reservation = store.budget().reserve(&format!("{what} {name:?}"), bytes, bytes)?;
         let read_only = store.is_read_only().then(|| store.device().path());
         let spawner = store.workers().spawner();
         let limits = shares(&options, spawner.threads());
         let table = FingerprintTable { kind: kind_of(store) };
         let files = store.files().clone();
         let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
-        let shared = Shared::new(options, files, read_only, tree);
-        Ok(Filter { shared, writers_given: 0, _reservation: reservation })
+        let shared = Shared::new(name, options, (files, store.hasher()), read_only, tree);
+        Ok(Core { shared, reservation: Mutex::new(Some(reservation)) })
     }
 }
 
-impl Maplet {
-    /// A new, empty maplet that takes part in the store's commits. Its RAM comes from the store's budget.
-    ///
-    /// # Errors
-    /// As [`Filter::create`].
-    pub fn create(store: &Store, name: &str, options: FilterOptions) -> Result<Arc<Mutex<Self>>> {
-        check_kind(&options, true)?;
-        attach(store, name, Maplet { filter: Filter::create_with(store, name, options)? })
+/// The runs that a commit names.
+fn recovered_runs(store: &Store, name: &str, stored: &State, named: &[FileRef]) -> Result<Vec<FilterRun>> {
+    let pieces: usize = stored.runs.iter().map(|run| run.pieces).sum();
+    if pieces != named.len() {
+        let (expected, found) = (pieces.to_string(), named.len().to_string());
+        let what = "number of files";
+        return Err(Error::Corrupt { path: name.into(), at: 0, what, expected, found });
     }
-
-    /// The maplet of this name at the store's last commit; in a store that is open read-only it can be asked only.
-    ///
-    /// # Errors
-    /// As [`Filter::open`].
-    pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
-        let options = Self::stored_options(store, name)?;
-        attach(store, name, Maplet { filter: Filter::open_with(store, name, options)? })
-    }
-
-    /// The options of the maplet of this name at the store's last commit, without opening it.
-    ///
-    /// # Errors
-    /// As [`Filter::stored_options`].
-    pub fn stored_options(store: &Store, name: &str) -> Result<FilterOptions> {
-        stored_options(store, name, true)
-    }
-}
-
-/// Has a filter or maplet take part in commits.
-fn attach<P: Participant + 'static>(store: &Store, name: &str, participant: P) -> Result<Arc<Mutex<P>>> {
-    let participant = Arc::new(Mutex::new(participant));
-    match store.attach(name, Arc::clone(&participant) as Arc<Mutex<dyn Participant>>) {
-        // Any number of readers may ask; one of them is enough to vouch for the blocks.
-        Err(Error::AlreadyExists { .. }) if store.is_read_only() => Ok(participant),
-        attached => attached.map(|()| participant),
-    }
+    let mut named = named.iter();
+    let run = |(id, run): (u64, &RunState)| {
+        let RunState { level, class, span, .. } = *run;
+        let kind = RunKind { fingerprint_bits: class.bits, ..kind_of(store) };
+        let pieces = (named.by_ref().take(run.pieces))
+            .map(|file| Ok(Arc::new(FingerprintSegment::open(store.files(), file, kind)?)));
+        Ok(FilterRun { id, class, span, level, pieces: pieces.collect::<Result<_>>()? })
+    };
+    (0..).zip(&stored.runs).map(run).collect()
 }
 
 /// A filter has no values, a maplet has.
-fn check_kind(options: &FilterOptions, is_maplet: bool) -> Result<()> {
-    match (is_maplet, options.value_bits) {
-        (false, 1..) => invalid(
-            "value_bits",
-            options.value_bits,
-            "a filter keeps no values; make a maplet, with `Store::maplet`",
-        ),
-        (true, 0) => invalid(
-            "value_bits",
-            0,
-            "a maplet keeps values of 1 to 16 bits; make a filter, with `Store::cascade`, if there are none",
-        ),
-        _ => Ok(()),
-    }
-}
-
-/// The options of the filter, or maplet, of this name at the last commit.
-fn stored_options(store: &Store, name: &str, is_maplet: bool) -> Result<FilterOptions> {
-    let options = decode(name, &found(store, name)?)?.options;
+fn check_kind(name: &str, options: &FilterOptions, is_maplet: bool) -> Result<()> {
     if is_maplet == (options.value_bits > 0) {
-        return Ok(options);
+        return Ok(());
     }
-    let shown = |is_maplet: bool| if is_maplet { "a maplet" } else { "a cascade filter" }.to_owned();
-    let (expected, found) = (shown(is_maplet), shown(!is_maplet));
-    Err(Error::Incompatible { what: "the kind of a summary", expected, found })
+    let (expected, found) = if is_maplet { ("maplet", "filter") } else { ("filter", "maplet") };
+    Err(Error::WrongKind { name: name.to_owned(), expected, found: found.to_owned() })
 }
 
 /// How a filter divides its memory, beside `threads` background threads.
@@ -246,27 +191,29 @@ pub(super) fn shares(options: &FilterOptions, threads: usize) -> Limits {
     Limits { frozen_bytes, flush_entries, lanes, merges }
 }
 
-impl Participant for Filter {
+impl Participant for Core {
     fn structure(&self) -> Structure {
-        STRUCTURE
+        registry::FILTER.structure()
     }
 
-    fn prepare(&mut self, _: &Files, _: CommitId) -> Result<Prepared> {
+    fn prepare(&self) -> Result<Prepared> {
+        let shared = &self.shared;
+        shared.check_whole()?;
         // What a commit that failed would have named, and was replaced since, is not needed.
-        let dead = self.shared.state().forget_prepared();
-        self.shared.tree.discard(dead)?;
-        if !self.shared.state().is_changed {
+        let dead = shared.state().forget_prepared();
+        shared.tree.discard(dead)?;
+        if !shared.state().is_changed {
             return Ok(Prepared::Unchanged);
         }
-        self.flush()?;
-        let mut state = self.shared.state();
+        shared.flush()?;
+        let mut state = shared.state();
         let files = state.prepare();
         let run = |run: &FilterRun| {
             let FilterRun { level, class, span, .. } = *run;
             RunState { level, class, pieces: run.pieces.len(), span }
         };
         let state = State {
-            options: self.shared.options,
+            options: shared.options,
             logs: state.memtables,
             generation: state.writes.generation,
             pane: state.writes.pane,
@@ -275,8 +222,17 @@ impl Participant for Filter {
         Ok(Prepared::Changed(Record { state: state.encode(), files }))
     }
 
-    fn committed(&mut self, _: CommitId) {
+    fn committed(&self) {
         self.shared.state().committed();
+    }
+
+    fn is_changed(&self) -> bool {
+        self.shared.state().has_uncommitted()
+    }
+
+    fn close(&self) {
+        self.shared.close();
+        drop(lock(&self.reservation).take());
     }
 }
 
@@ -289,11 +245,7 @@ fn kind_of(store: &Store) -> RunKind {
     }
 }
 
-fn found(store: &Store, name: &str) -> Result<Entry> {
-    store.record(name).ok_or_else(|| Error::NotFound { what: "cascade filter", name: name.to_owned() })
-}
-
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    entry.require(STRUCTURE, format!("cascade filter {name:?}"))?;
+    entry.require(name, registry::FILTER)?;
     State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
 }

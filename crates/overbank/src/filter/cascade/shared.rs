@@ -10,7 +10,7 @@ use crate::filter::run::RunKind;
 use crate::store::Files;
 use crate::{Error, KeyHasher, Result};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A writer's memtable, and what its entries belong to.
@@ -28,6 +28,8 @@ pub(super) struct Shared {
     pub(super) kind: RunKind,
     /// Where the store is, if it is open read-only.
     pub(super) read_only: Option<PathBuf>,
+    /// The name of the filter in its store.
+    name: String,
     /// How keys are hashed.
     pub(super) hasher: KeyHasher,
     pub(super) key_locks: KeyLocks,
@@ -37,12 +39,17 @@ pub(super) struct Shared {
     pub(super) tree: Arc<FilterTree>,
     /// The revision of what new entries belong to.
     revision: AtomicU64,
+    /// The store was told to close the filter.
+    is_closed: AtomicBool,
+    /// A thread panicked while it changed the filter.
+    is_broken: AtomicBool,
     /// How many memtables had been frozen when runs in RAM were last looked through for some to join.
     pub(super) joined_memtables: AtomicU64,
 }
 
 impl Shared {
     pub(super) fn new(
+        name: &str,
         options: FilterOptions,
         (files, hasher): (Files, KeyHasher),
         read_only: Option<PathBuf>,
@@ -52,7 +59,10 @@ impl Shared {
         let slot = |_| Mutex::new(Slot { log: Memtable::new(&options), class });
         let slots = if read_only.is_some() { 0 } else { options.writers };
         Arc::new(Shared {
+            name: name.to_owned(),
             hasher,
+            is_closed: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
             key_locks: KeyLocks::new(),
             writers: WriterSlots::new(slots),
             slots: (0..slots).map(slot).collect(),
@@ -86,11 +96,53 @@ impl Shared {
         self.revision.store(state.writes.revision, Ordering::Release);
     }
 
-    pub(super) fn writable(&self) -> Result<()> {
+    /// Refuses those who go on with a filter that is closed, or in a fork.
+    pub(super) fn usable(&self) -> Result<()> {
         self.files.check_process()?;
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Error::NotFound { what: "open filter", name: self.name.clone() });
+        }
+        Ok(())
+    }
+
+    /// Refuses to commit what a panic may have left half-done.
+    pub(super) fn check_whole(&self) -> Result<()> {
+        if self.is_broken.load(Ordering::Relaxed) {
+            let why = format!("a thread panicked while it changed the filter {:?}", self.name);
+            return Err(Error::Poisoned { path: self.name.clone().into(), why });
+        }
+        Ok(())
+    }
+
+    /// From now on everything is refused.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes, when it is dropped by a panic, that the filter is not to be committed.
+    pub(super) fn change(&self) -> Change<'_> {
+        Change { shared: self, was_panicking: std::thread::panicking() }
+    }
+
+    pub(super) fn writable(&self) -> Result<()> {
+        self.usable()?;
         match &self.read_only {
             Some(path) => Err(Error::ReadOnly { path: path.clone() }),
             None => Ok(()),
+        }
+    }
+}
+
+/// A change under way.
+pub(super) struct Change<'a> {
+    shared: &'a Shared,
+    was_panicking: bool,
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.was_panicking {
+            self.shared.is_broken.store(true, Ordering::Relaxed);
         }
     }
 }

@@ -34,7 +34,7 @@ impl Shared {
     /// The sum of a key's counts over the whole filter. If only its `presence` is of interest, what is in RAM is not looked for on
     /// flash.
     pub(super) fn sum(&self, prefix: u64, presence: bool) -> Result<i64> {
-        self.files.check_process()?;
+        self.usable()?;
         let found = self.in_memtables(&self.slots, 0, prefix, presence)?;
         self.join_after(&found)?;
         self.with_flash(prefix, found)
@@ -72,6 +72,7 @@ impl Shared {
 
     /// Puts a key into the first memtable, which is locked, of the present era, and has room.
     fn push_one(self: &Arc<Self>, mut slot: MutexGuard<'_, Slot>, prefix: u64) -> Result<()> {
+        let _change = self.change();
         let place = self.place(slot.class);
         slot.log.push(std::iter::once((prefix, 0)), place, false);
         let (keys, is_full) = (slot.log.len(), slot.log.is_full());

@@ -18,6 +18,7 @@ impl Shared {
             );
         }
         self.writable()?;
+        let _change = self.change();
         self.freeze_all()?;
         let mut state = self.state();
         let WriteClass { revision, pane, .. } = state.writes;
@@ -33,6 +34,7 @@ impl Shared {
     /// As [`Filter::flush`](super::Filter::flush).
     pub(super) fn flush(self: &Arc<Self>) -> Result<()> {
         self.writable()?;
+        let _change = self.change();
         self.freeze_all()?;
         self.tree.flush()
     }
@@ -40,6 +42,7 @@ impl Shared {
     /// As [`Filter::settle`](super::Filter::settle).
     pub(super) fn finish_merges(self: &Arc<Self>) -> Result<()> {
         self.writable()?;
+        let _change = self.change();
         let first_job = self.state().next_job();
         self.tree.finish_merges(first_job)
     }
@@ -48,6 +51,7 @@ impl Shared {
     pub(super) fn compact(self: &Arc<Self>) -> Result<()> {
         self.flush()?;
         self.finish_merges()?;
+        let _change = self.change();
         self.tree.merge_all()
     }
 }

@@ -126,11 +126,14 @@ impl RunKind {
     /// The fingerprint of a hash.
     ///
     /// ```
+    /// # #[cfg(feature = "internals")]
+    /// # {
     /// use overbank::filter::run::{RunKind, Sign};
     /// use overbank::{HashKind, KeyHash};
     /// let kind =
     ///     RunKind { fingerprint_bits: 12, seed_fingerprint: 0, hash_kind: HashKind::Xxh3, sign: Sign::Insertions };
     /// assert_eq!(kind.fingerprint(KeyHash::new(0xabcd_0000_0000_0000, 0)), 0xabc);
+    /// # }
     /// ```
     pub fn fingerprint(&self, hash: crate::KeyHash) -> u64 {
         self.fingerprint_of(hash.high())

@@ -3,8 +3,7 @@
 use super::*;
 use crate::Error;
 use crate::device::sim::{Fault, FaultKind, SimDevice};
-use crate::store::{CommitId, FileRef, Participant, Prepared, Record, Structure};
-use std::sync::Mutex;
+use crate::store::{FileRef, Participant, Prepared, Record, Structure};
 
 const BITS: u32 = 50;
 
@@ -16,11 +15,11 @@ impl Participant for Levels {
         Structure { id: 4242, version: 1 }
     }
 
-    fn prepare(&mut self, _: &Files, _: CommitId) -> crate::Result<Prepared> {
+    fn prepare(&self) -> crate::Result<Prepared> {
         Ok(Prepared::Changed(Record { state: Vec::new(), files: self.0.clone() }))
     }
 
-    fn committed(&mut self, _: CommitId) {}
+    fn committed(&self) {}
 }
 
 fn levels() -> [Model; 2] {
@@ -35,7 +34,7 @@ fn prepared() -> (SimDevice, Vec<FileRef>) {
     let device = SimDevice::new(1);
     let store = store_on(Arc::new(device.clone()));
     let files: Vec<FileRef> = levels().iter().map(|model| write(store.files(), BITS, model).file).collect();
-    store.attach("levels", Arc::new(Mutex::new(Levels(files.clone())))).unwrap();
+    store.attach("levels", Arc::new(Levels(files.clone()))).unwrap();
     store.commit(b"").unwrap();
     drop(store);
     (device, files)

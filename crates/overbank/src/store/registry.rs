@@ -1,0 +1,64 @@
+//! Every kind of summary there is: its number for ever, the version that is written now, and what people call it.
+//!
+//! A number stands in the manifest of every store that has such a summary, so it is never used for another kind, not even after
+//! its kind is gone. Numbers from 64 on are the faces'; from 900 on, tests'.
+
+use super::Structure;
+
+/// A kind of summary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kind {
+    /// Its number.
+    pub id: u16,
+    /// The version of its state and files that this build writes.
+    pub version: u16,
+    /// What it is called, in messages too: "a NAME".
+    pub name: &'static str,
+}
+
+impl Kind {
+    /// What a record of it says.
+    pub const fn structure(self) -> Structure {
+        Structure { id: self.id, version: self.version }
+    }
+}
+
+/// The whole picture of a stream.
+pub const PROFILE: Kind = Kind { id: 16, version: 2, name: "profile" };
+/// Counts of keys on flash.
+pub const FREQUENCY: Kind = Kind { id: 17, version: 3, name: "frequency sketch" };
+/// A file of sorted fingerprints. No summary by itself: its files are of a filter.
+pub const FINGERPRINT_SEGMENT: Kind = Kind { id: 18, version: 1, name: "file of fingerprints" };
+/// Membership beyond RAM.
+pub const FILTER: Kind = Kind { id: 19, version: 1, name: "filter" };
+/// Rows that a stopped run of the command could not print.
+pub const OWED_OUTPUT: Kind = Kind { id: 64, version: 1, name: "owed output" };
+/// Which fields of a row are the key of a store.
+pub const STREAM_KEY: Kind = Kind { id: 65, version: 1, name: "stream key" };
+
+/// All of them, by number.
+pub const ALL: &[Kind] = &[PROFILE, FREQUENCY, FINGERPRINT_SEGMENT, FILTER, OWED_OUTPUT, STREAM_KEY];
+
+/// What a kind is called, by its number; another build's kinds have no name here.
+pub fn name_of(id: u16) -> String {
+    let known = ALL.iter().find(|kind| kind.id == id);
+    known.map_or_else(
+        || format!("summary of kind {id}, which this build does not know"),
+        |kind| kind.name.to_owned(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_each_kinds_own() {
+        for (at, one) in ALL.iter().enumerate() {
+            assert!(ALL[..at].iter().all(|other| other.id < one.id && other.name != one.name), "{one:?}");
+            assert!(one.id != 0 && one.id < 900 && one.version > 0, "{one:?}");
+            assert_eq!(name_of(one.id), one.name);
+        }
+        assert!(name_of(4242).contains("4242"));
+    }
+}
