@@ -1,9 +1,9 @@
 //! One key at a time, as a crawler or a server asks, all of it in RAM: new keys and known ones inserted unless they are there, known and
 //! unknown ones looked up. Beside it the same in batches, and a set of the standard library under a lock, which keeps whole hashes.
 
+use super::RATE;
 use super::filter::BATCH_KEYS;
 use super::keys::Keys;
-use super::RATE;
 use crate::{Case, Clock, Result, Run};
 use keyhash::KeyHash;
 use overbank::Seed;

@@ -3,11 +3,11 @@
 use super::flash::Flash;
 use super::format::{self, Inline};
 use super::{Plan, Profile, SHARDS};
+use crate::Result;
 use crate::error::missing;
 use crate::lock::lock;
 use crate::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
 use crate::store::{FileRef, Files, Participant, Prepared, Record, Store, Structure, lock_whole, registry};
-use crate::Result;
 use std::sync::{Arc, Mutex};
 
 /// The name that a profile has in its store.

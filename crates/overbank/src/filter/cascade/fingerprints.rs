@@ -237,6 +237,7 @@ impl Filter {
 
     /// Everything, logs included.
     pub(super) fn view(&self) -> Result<View> {
+        self.shared().usable()?;
         self.shared().freeze_all()?;
         Ok(View::of(&self.shared().tree.version()))
     }

@@ -106,8 +106,16 @@ impl State {
         let memory_bytes = usize::try_from(fields.u64()?).unwrap_or(usize::MAX);
         let (writers, panes) = (fields.u32()? as usize, fields.u32()?);
         let value_bits = value_bits.into();
-        let options =
-            FilterOptions { memory_bytes, keys, false_positive_rate, policy, value_bits, writers, panes, asked_for: AskedFor::default() };
+        let options = FilterOptions {
+            memory_bytes,
+            keys,
+            false_positive_rate,
+            policy,
+            value_bits,
+            writers,
+            panes,
+            asked_for: AskedFor::default(),
+        };
         options.check().map_err(|why| corrupt(8, "the options", "valid ones", why))?;
         let (logs, generation) = (fields.u64()?, fields.u32()?);
         let count = fields.u32()? as usize;

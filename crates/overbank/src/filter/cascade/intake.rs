@@ -3,9 +3,9 @@
 use super::memtable::EntryLayout;
 use super::shared::{Shared, Slot};
 use super::write_class::WriteClass;
+use crate::Result;
 use crate::filter::run::{PackedRun, RunKind};
 use crate::lock::lock;
-use crate::Result;
 use std::sync::{Arc, MutexGuard};
 
 /// Keys taken at a time: all of them or, where the disk is full, none.

@@ -27,7 +27,8 @@ impl Filter {
             let kind = RunKind { fingerprint_bits: bits, ..self.shared().kind };
             // With a single length, all that a tombstone can take from is here.
             let options = MergeOptions { is_oldest: lengths.len() == 1, ..MergeOptions::default() };
-            let merge = Merge::new(&self.shared().files, kind, &of_length(&view, bits), 0..=u64::MAX, options)?;
+            let merge =
+                Merge::new(&self.shared().files, kind, &of_length(&view, bits), 0..=u64::MAX, options)?;
             let info = merge.finish()?;
             if info.fingerprints == 0 {
                 self.shared().tree.discard(vec![info.file.id])?;

@@ -14,9 +14,7 @@ use crate::filter::run::{FingerprintSegment, RunKind, Sign};
 use crate::lock::lock;
 use crate::lsm::{Limits, Tree};
 use crate::store::registry::{self, Kind};
-use crate::store::{
-    Entry, FileRef, Openable, Participant, Prepared, Record, Reservation, Store, Structure,
-};
+use crate::store::{Entry, FileRef, Openable, Participant, Prepared, Record, Reservation, Store, Structure};
 use crate::{Error, Result};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -36,7 +34,7 @@ const FLUSH_BYTES: usize = 4 << 20;
 
 /// A filter or maplet, whose handles share it.
 #[derive(Debug)]
-pub struct Core {
+pub(super) struct Core {
     pub(super) shared: Arc<Shared>,
     /// Its share of the store's budget, until it is closed.
     reservation: Mutex<Option<Reservation>>,
@@ -121,7 +119,11 @@ impl Core {
         let stored = decode(name, entry)?;
         check_kind(name, &stored.options, is_maplet)?;
         let options = options.with_shape_of(&stored.options)?;
-        if store.is_read_only() { options.check_for_reading()? } else { options.check()? }
+        if store.is_read_only() {
+            options.check_for_reading()?
+        } else {
+            options.check()?
+        }
         let runs = recovered_runs(store, name, &stored, &entry.record.files)?;
         let writes = WriteClass { revision: 0, generation: stored.generation, pane: stored.pane };
         let mut state = FilterState::new(writes, stored.logs, options.writers, runs);

@@ -59,3 +59,55 @@ fn defaults_leave_room_for_others_in_a_usual_budget() {
     assert!(store.budget().budget_bytes() >= 2 * filters.len() * filters[0].options().chosen_memory_bytes());
     assert!(store.maplet("values", MapletOptions::new().value_bits(2)).is_ok());
 }
+
+#[test]
+fn a_name_is_one_filter_and_its_budget_comes_back_with_the_last_handle() {
+    let (_, store) = simulated(0);
+    let free = || store.budget().available_bytes();
+    let before = free();
+    let first = store.filter("f", small()).unwrap();
+    let second = store.filter("f", FilterOptions::new()).unwrap();
+    assert_eq!(before - free(), 16 << 20);
+    let hashes = keys(&store, 0..100);
+    first.insert(&hashes).unwrap();
+    assert!(second.contains_many(&hashes).unwrap().iter().all(|&there| there));
+    let other = store.filter("f", FilterOptions::new().panes(2)).unwrap_err();
+    assert!(matches!(other, Error::Incompatible { .. }), "{other}");
+    drop(first);
+    store.commit(b"").unwrap();
+    assert_eq!(before - free(), 16 << 20);
+    drop(second);
+    assert_eq!(free(), before);
+    // What no commit has is not lost with the handles: the next commit takes it in.
+    store.filter("f", small()).unwrap().insert(&keys(&store, 100..200)).unwrap();
+    assert_eq!(before - free(), 16 << 20);
+    store.commit(b"").unwrap();
+    assert_eq!(free(), before);
+    let again = store.filter("f", small()).unwrap();
+    assert!(again.contains_many(&keys(&store, 0..200)).unwrap().iter().all(|&there| there));
+}
+
+#[test]
+fn a_filter_that_is_closed_refuses_those_who_still_hold_it() {
+    let (_, store) = simulated(0);
+    let filter = store.filter("f", small()).unwrap();
+    let hashes = keys(&store, 0..10);
+    filter.insert(&hashes).unwrap();
+    let uncommitted = store.close("f").unwrap_err();
+    assert!(matches!(uncommitted, Error::InvalidOption { .. }), "{uncommitted}");
+    store.commit(b"").unwrap();
+    store.close("f").unwrap();
+    let refused =
+        |result: crate::Result<()>| assert!(matches!(result, Err(Error::NotFound { .. })), "{result:?}");
+    refused(filter.insert(&hashes));
+    refused(filter.insert_one_if_absent(hashes[0]).map(drop));
+    refused(filter.insert_if_absent(&hashes).map(drop));
+    refused(filter.contains(hashes[0]).map(drop));
+    refused(filter.contains_many(&hashes).map(drop));
+    refused(filter.flush());
+    refused(filter.compact());
+    refused(filter.fingerprints().map(drop));
+    assert_eq!(store.budget().available_bytes(), store.budget().budget_bytes());
+    let again = store.filter("f", small()).unwrap();
+    assert_eq!(again.contains_many(&hashes).unwrap(), [true; 10]);
+}
