@@ -93,17 +93,6 @@ pub enum Error {
         name: String,
     },
 
-    /// Another kind of structure is stored under the name, or in the bytes.
-    #[error("{name} is a {found}, not a {expected}; open it as what it is, or take another name")]
-    WrongKind {
-        /// The summary's name, or what the bytes were given as.
-        name: String,
-        /// What was asked for.
-        expected: &'static str,
-        /// What is there.
-        found: String,
-    },
-
     /// An option is out of its range.
     #[error("{name} cannot be {value}: {why}")]
     InvalidOption {
