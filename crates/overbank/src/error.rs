@@ -117,6 +117,17 @@ pub enum Error {
         found: String,
     },
 
+    /// A summary of another kind than was asked for.
+    #[error("{name:?} is a {found}, not a {expected}; open it as what it is, or choose another name")]
+    WrongKind {
+        /// Its name.
+        name: String,
+        /// The kind that was asked for.
+        expected: String,
+        /// The kind that it is.
+        found: String,
+    },
+
     /// A structure of fixed capacity holds all that it may.
     #[error("{what} holds {held} keys of at most {capacity}, and {wanted} more do not fit; {remedy}")]
     CapacityExceeded {
