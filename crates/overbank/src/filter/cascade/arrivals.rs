@@ -140,9 +140,9 @@ impl Shared {
 
     /// How many of so many keys are to be asked for together; a generation may begin.
     fn room_for(&self, keys: usize) -> usize {
-        let in_logs: u64 = self.slots.iter().map(|slot| lock(slot).log.len() as u64).sum();
+        let in_memtables: u64 = self.slots.iter().map(|slot| lock(slot).memtable.len() as u64).sum();
         let mut state = self.state();
-        let room = state.room_for(keys, in_logs, &self.options);
+        let room = state.room_for(keys, in_memtables, &self.options);
         self.note_class(&state);
         room
     }
@@ -152,7 +152,7 @@ impl Shared {
         self.rounds(prefixes, true, |groups, class| {
             let new_groups = || groups.iter().filter(|group| group.sum <= 0);
             let new: Vec<usize> = new_groups().map(Group::first).collect();
-            if new.len() >= self.options.log_keys() / 8 {
+            if new.len() >= self.options.memtable_keys() / 8 {
                 self.add_sorted(new.iter().map(|&i| prefixes[i]))?;
             } else {
                 self.add(new.iter().map(|&i| (prefixes[i], 0)), false)?;
@@ -202,7 +202,7 @@ impl Shared {
         mut each: impl FnMut(&[Group<'_>], WriteClass) -> Result<()>,
     ) -> Result<()> {
         self.writable()?;
-        if prefixes.len() >= self.options.log_keys() {
+        if prefixes.len() >= self.options.memtable_keys() {
             // Few entries in a log would cost every question a search.
             self.freeze_all()?;
         }

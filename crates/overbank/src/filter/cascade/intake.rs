@@ -31,12 +31,12 @@ impl Shared {
             let mut held = self.slot(slot)?;
             let (mut taken, mut has_frozen) = (0, false);
             while taken < keys {
-                if held.log.is_empty() {
-                    held.log.begin(self.state().open_memtable(slot, &self.options));
+                if held.memtable.is_empty() {
+                    held.memtable.begin(self.state().open_memtable(slot, &self.options));
                 }
                 let place = self.place(held.class);
-                taken += held.log.push(entries.by_ref().take(keys - taken), place, is_removal);
-                if held.log.is_full() {
+                taken += held.memtable.push(entries.by_ref().take(keys - taken), place, is_removal);
+                if held.memtable.is_full() {
                     self.freeze(slot, &mut held)?;
                     self.renew_class(&mut held);
                     has_frozen = true;
@@ -96,11 +96,11 @@ impl Shared {
 
     /// Packs a writer's log. Whoever looks at the filter holds the slot, and so sees its entries in one place.
     pub(super) fn freeze(self: &Arc<Self>, at: usize, slot: &mut Slot) -> Result<()> {
-        if slot.log.is_empty() {
+        if slot.memtable.is_empty() {
             return Ok(());
         }
         let kind = RunKind { fingerprint_bits: self.entry_bits(slot.class), ..self.kind };
-        let packed = slot.log.freeze(kind)?;
+        let packed = slot.memtable.freeze(kind)?;
         let mut state = self.state();
         state.add_packed(Some(at), packed, slot.class, &self.options);
         self.note_class(&state);
@@ -121,12 +121,12 @@ impl Shared {
     /// As [`Shared::make_room`], for a packed run of so many bytes beside.
     fn make_room_for(self: &Arc<Self>, bytes: usize) -> Result<()> {
         // With many writers and many fences the logs alone may be more than that: what is not there cannot be flushed.
-        self.tree.make_room(self.log_bytes_packed() + bytes)
+        self.tree.make_room(self.memtables_bytes_packed() + bytes)
     }
 
     /// What the logs of all writers take at most when they are packed.
-    fn log_bytes_packed(&self) -> usize {
-        self.slots.len() * self.options.packed_log_bytes()
+    fn memtables_bytes_packed(&self) -> usize {
+        self.slots.len() * self.options.packed_memtable_bytes()
     }
 
     /// Refuses removals where entries are forgotten by their age.

@@ -251,10 +251,10 @@ impl Shared {
         let mut sums = vec![BTreeMap::new(); prefixes.len()];
         let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
         let view = View::of(&self.tree.version());
-        for slot in slots.iter_mut().filter(|slot| !slot.log.is_empty()) {
+        for slot in slots.iter_mut().filter(|slot| !slot.memtable.is_empty()) {
             let place = self.place(slot.class);
             for (prefix, sums) in prefixes.iter().zip(&mut sums) {
-                slot.log.each_value(*prefix, place, |value, count| *sums.entry(value).or_default() += count);
+                slot.memtable.each_value(*prefix, place, |value, count| *sums.entry(value).or_default() += count);
             }
         }
         drop(slots);

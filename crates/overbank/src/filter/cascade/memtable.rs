@@ -99,7 +99,7 @@ impl Cell {
 
 impl Memtable {
     pub(super) fn new(options: &FilterOptions) -> Self {
-        Self::with_capacity(options.log_keys())
+        Self::with_capacity(options.memtable_keys())
     }
 
     fn with_capacity(capacity: usize) -> Self {

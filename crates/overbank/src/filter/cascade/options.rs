@@ -170,7 +170,7 @@ impl FilterOptions {
     /// Refuses what is out of range for writing.
     pub(super) fn check(&self) -> Result<()> {
         self.check_shape()?;
-        let least = MEMORY_BYTES_MIN + (self.writers - 1) * self.log_bytes();
+        let least = MEMORY_BYTES_MIN + (self.writers - 1) * self.memtable_bytes();
         if self.memory_bytes < least {
             return invalid(
                 "memory_bytes",
@@ -244,19 +244,19 @@ impl FilterOptions {
     }
 
     /// Keys of a writer's log: 2^17 sort inside a core's second cache, in less time than a stall is noticed.
-    pub(super) fn log_keys(&self) -> usize {
+    pub(super) fn memtable_keys(&self) -> usize {
         (self.memory_bytes / 256).clamp(1 << 10, 1 << 17)
     }
 
     /// RAM of a writer's log, and of sorting it.
-    pub(super) fn log_bytes(&self) -> usize {
-        2 * self.log_keys() * size_of::<u64>() + Sorter::<u64>::memory_bytes()
+    pub(super) fn memtable_bytes(&self) -> usize {
+        2 * self.memtable_keys() * size_of::<u64>() + Sorter::<u64>::memory_bytes()
     }
 
     /// RAM of a packed log at most, of keys that are all different.
-    pub(super) fn packed_log_bytes(&self) -> usize {
-        let bits = f64::from(self.bits(0) + self.value_bits) - (self.log_keys() as f64).log2() + 2.5;
-        (self.log_keys() as f64 * bits.max(2.5) / 8.0) as usize + 4096
+    pub(super) fn packed_memtable_bytes(&self) -> usize {
+        let bits = f64::from(self.bits(0) + self.value_bits) - (self.memtable_keys() as f64).log2() + 2.5;
+        (self.memtable_keys() as f64 * bits.max(2.5) / 8.0) as usize + 4096
     }
 
     /// How many fingerprints are looked up at a time.

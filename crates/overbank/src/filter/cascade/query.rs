@@ -77,9 +77,9 @@ impl Shared {
         self.tree.join_frozen()?;
         let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
         let view = View::of(&self.tree.version());
-        for slot in slots.iter_mut().filter(|slot| !slot.log.is_empty()) {
+        for slot in slots.iter_mut().filter(|slot| !slot.memtable.is_empty()) {
             let place = self.place(slot.class);
-            slot.log.count_many(prefixes, place, sums);
+            slot.memtable.count_many(prefixes, place, sums);
         }
         Ok(view)
     }

@@ -59,20 +59,20 @@ impl Filter {
         let slots: Vec<_> = shared.slots.iter().map(lock).collect();
         let state = shared.state();
         let version = state.version();
-        let in_logs: u64 = slots.iter().map(|slot| slot.log.len() as u64).sum();
+        let in_memtables: u64 = slots.iter().map(|slot| slot.memtable.len() as u64).sum();
         let packed = || version.frozen.iter().map(|packed| &*packed.entries);
         let runs = || version.runs.iter();
         let pieces = || runs().flat_map(|run| &run.pieces);
         let tombstones = packed().map(|run| run.tombstones()).sum::<u64>()
             + pieces().map(|piece| piece.tombstones()).sum::<u64>();
-        let entries = in_logs
+        let entries = in_memtables
             + packed().map(|run| run.fingerprints()).sum::<u64>()
             + runs().map(|run| run.size().entries).sum::<u64>();
         // A key errs where one of the fingerprints is its own.
         let value_bits = shared.options.value_bits as i32;
         let share =
             |bits: u32, fingerprints: u64| fingerprints as f64 * f64::from(2).powi(value_bits - bits as i32);
-        let false_positive_rate = in_logs as f64
+        let false_positive_rate = in_memtables as f64
             * f64::from(2).powi(-(shared.options.bits(state.writes.generation) as i32))
             + (version.frozen.iter())
                 .map(|one| share(one.class.bits, one.entries.fingerprints() - one.entries.tombstones()))
@@ -80,17 +80,17 @@ impl Filter {
             + pieces()
                 .map(|one| share(one.kind().fingerprint_bits, one.fingerprints() - one.tombstones()))
                 .sum::<f64>();
-        let logs_bytes = slots.len() * shared.options.log_bytes();
+        let memtables_bytes = slots.len() * shared.options.memtable_bytes();
         Report {
             options: shared.options,
             fingerprints: entries - tombstones,
-            occurrences: in_logs
+            occurrences: in_memtables
                 + packed().map(|run| run.occurrences()).sum::<u64>()
                 + pieces().map(|piece| piece.occurrences()).sum::<u64>(),
             tombstones,
-            in_memory: in_logs + packed().map(|run| run.fingerprints()).sum::<u64>(),
+            in_memory: in_memtables + packed().map(|run| run.fingerprints()).sum::<u64>(),
             flash_bytes: runs().map(|run| run.size().bytes).sum(),
-            memory_bytes: logs_bytes
+            memory_bytes: memtables_bytes
                 + version.frozen_bytes
                 + runs().map(|run| run.size().memory_bytes).sum::<usize>(),
             false_positive_rate: false_positive_rate.min(1.0),

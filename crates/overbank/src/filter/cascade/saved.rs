@@ -184,12 +184,12 @@ pub(super) fn shares(options: &FilterOptions, threads: usize) -> Limits {
     let merge = WRITER_BYTES + options.policy.fan_out() as usize * CURSOR_BYTES;
     let merges = (options.memory_bytes / MERGE_MEMORY_BYTES).clamp(1, MERGES_MAX);
     let merging = lanes * (merges * merge + WRITER_BYTES + FLUSH_BYTES);
-    let logs = options.writers * options.log_bytes();
+    let logs = options.writers * options.memtable_bytes();
     let frozen_bytes =
         options.memory_bytes.saturating_sub(lookups + merging + logs).max(options.memory_bytes / 4);
     let flushed_bytes = frozen_bytes / Limits::FLUSH.1 * Limits::FLUSH.0;
-    let flush_keys = flushed_bytes / options.packed_log_bytes() * options.log_keys();
-    let flush_entries = flush_keys.max(options.log_keys()) as u64;
+    let flush_keys = flushed_bytes / options.packed_memtable_bytes() * options.memtable_keys();
+    let flush_entries = flush_keys.max(options.memtable_keys()) as u64;
     Limits { frozen_bytes, flush_entries, lanes, merges }
 }
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A writer's memtable, and what its entries belong to.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) log: Memtable,
+    pub(super) memtable: Memtable,
     pub(super) class: WriteClass,
 }
 
@@ -56,7 +56,7 @@ impl Shared {
         tree: Arc<FilterTree>,
     ) -> Arc<Self> {
         let class = tree.state().writes;
-        let slot = |_| Mutex::new(Slot { log: Memtable::new(&options), class });
+        let slot = |_| Mutex::new(Slot { memtable: Memtable::new(&options), class });
         let slots = if read_only.is_some() { 0 } else { options.writers };
         Arc::new(Shared {
             name: name.to_owned(),

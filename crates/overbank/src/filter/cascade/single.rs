@@ -55,7 +55,7 @@ impl Shared {
         // What begins a memtable, an era or a look at flash is done as for many keys.
         let is_simple = found.on_flash.is_none()
             && !found.has_news
-            && !slot.log.is_empty()
+            && !slot.memtable.is_empty()
             && slot.class.revision == self.revision();
         if is_simple {
             self.push_one(slot, prefix)?;
@@ -74,8 +74,8 @@ impl Shared {
     fn push_one(self: &Arc<Self>, mut slot: MutexGuard<'_, Slot>, prefix: u64) -> Result<()> {
         let _change = self.change();
         let place = self.place(slot.class);
-        slot.log.push(std::iter::once((prefix, 0)), place, false);
-        let (keys, is_full) = (slot.log.len(), slot.log.is_full());
+        slot.memtable.push(std::iter::once((prefix, 0)), place, false);
+        let (keys, is_full) = (slot.memtable.len(), slot.memtable.is_full());
         if is_full {
             self.freeze(0, &mut slot)?;
             self.renew_class(&mut slot);
@@ -103,7 +103,7 @@ impl Shared {
         prefix: u64,
         presence: bool,
     ) -> Result<Found> {
-        let count = if slot.log.is_empty() { 0 } else { slot.log.count(prefix, self.place(slot.class)) };
+        let count = if slot.memtable.is_empty() { 0 } else { slot.memtable.count(prefix, self.place(slot.class)) };
         self.in_memtables(others, sum + count, prefix, presence)
     }
 

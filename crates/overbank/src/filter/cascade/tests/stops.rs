@@ -129,7 +129,7 @@ fn many_writers_whose_logs_outgrow_their_share_insert_all_the_same() {
     };
     let store = Store::in_memory(store_options(0).memory_bytes(256 << 20)).unwrap();
     let filter = store.filter("f", options).unwrap();
-    assert!(64 * options.packed_log_bytes() > filter.shared().tree.limits.frozen_bytes);
+    assert!(64 * options.packed_memtable_bytes() > filter.shared().tree.limits.frozen_bytes);
     filter.insert(&keys(&store, 0..200_000)).unwrap();
     assert!(filter.contains_many(&keys(&store, 0..200_000)).unwrap().iter().all(|&there| there));
 }
