@@ -1,6 +1,6 @@
 //! Why a command ends without its answer, and the exit code that says so.
 
-use crate::page::escaped;
+use crate::escape::escaped;
 use crate::units;
 use std::fmt::Display;
 use std::io::{self, Write as _};

@@ -5,6 +5,7 @@ mod announce;
 mod arguments;
 mod closed_output;
 mod commands;
+mod escape;
 mod failure;
 mod interrupt;
 mod key_fields;

@@ -1,6 +1,7 @@
 //! What a command prints: headings, aligned facts and tables that fit 80 columns, all through one writer that notices a
 //! closed pipe. Names of files and keys are other people's text: on a page and in a message, control characters stand escaped.
 
+use crate::escape::escaped;
 use crate::failure::Failure;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use std::io::{self, Write};
@@ -159,22 +160,6 @@ pub(crate) fn key_text(key: &[u8], columns: usize) -> String {
         kept.push(character);
     }
     kept + "…"
-}
-
-/// Bytes as text that no terminal takes for more: control characters and what is not UTF-8 are escaped.
-pub(crate) fn escaped(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            if character.is_control() {
-                text.extend(character.escape_default())
-            } else {
-                text.push(character)
-            }
-        }
-        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
-    }
-    text
 }
 
 #[cfg(test)]

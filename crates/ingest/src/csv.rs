@@ -6,7 +6,7 @@ use crate::Result;
 use crate::batch::Span;
 use crate::boundary::after_quoted;
 use crate::layout::Columns;
-use crate::parser::Rows;
+use crate::rows::Rows;
 use memchr::memchr2;
 
 /// The names in a header record.

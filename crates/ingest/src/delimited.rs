@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::layout::Columns;
-use crate::parser::Rows;
+use crate::rows::Rows;
 use crate::{Delimiter, batch::Span};
 use memchr::{memchr, memchr2};
 

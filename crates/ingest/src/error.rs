@@ -1,10 +1,12 @@
 //! What can go wrong between a path and a batch of keys, with the facts as fields.
 
-use crate::options::PARQUET_SHARE;
 use std::path::PathBuf;
 
 /// The result of everything here that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// The whole memory is so many times what Parquet may take of it: what an error advises is computed by that.
+const PARQUET_SHARE: u64 = 8;
 
 /// What can go wrong, with the facts as fields; `Display` is a sentence with the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +105,17 @@ pub enum Error {
         path: PathBuf,
         /// What it is.
         what: &'static str,
+    },
+
+    /// An input is of a kind that this build was made without.
+    #[error("{} is {what}, which this build does not read; build it with the feature `{feature}`, or unpack the input first", path.display())]
+    NotBuilt {
+        /// The input.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+        /// The cargo feature of `overbank-ingest` that reads it.
+        feature: &'static str,
     },
 
     /// A compressed input needs a larger window than the options allow. It is not damaged.

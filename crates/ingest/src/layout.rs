@@ -2,7 +2,7 @@
 
 use crate::boundary::Boundary;
 use crate::decoder::PARQUET_MAGIC;
-use crate::json::PathTree;
+use crate::path_tree::PathTree;
 use crate::{Delimiter, Error, Format, Options, Result};
 use std::path::Path;
 

@@ -48,12 +48,16 @@ mod key;
 mod key_text;
 mod layout;
 mod options;
+#[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;
 mod parser;
+mod path_tree;
 mod pattern;
 mod position;
 mod reader;
+mod rows;
 mod stream;
+mod system;
 mod text;
 mod wait;
 
@@ -62,9 +66,12 @@ pub use chunk::Chunk;
 pub use error::{Error, Result};
 pub use key::join_key;
 pub use options::{Delimiter, Format, Missing, Options};
+#[cfg(feature = "parquet")]
 pub use parquet::{ParquetWriter, is_panic_caught};
 pub use parser::Parser;
 pub use position::Position;
+#[cfg(feature = "parquet")]
 pub use reader::parquet_inputs;
 pub use reader::{Progress, Reader};
+pub use system::InputHandle;
 pub use wait::{SystemWaiter, Waiter, Wake};

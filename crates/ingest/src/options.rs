@@ -114,8 +114,6 @@ pub struct Options {
     pub bad_rows_kept: usize,
 }
 
-/// The whole memory is so many times what Parquet may take of it: what an error advises is computed by that.
-pub(crate) const PARQUET_SHARE: u64 = 8;
 /// The largest chunk or record: a key's place in a batch is 31 bits.
 pub(crate) const BYTES_MAX: usize = 1 << 30;
 /// The most key fields; more is surely a mistake.

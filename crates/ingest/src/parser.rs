@@ -1,48 +1,23 @@
 //! The parallel stage: chunks in, batches of hashed keys out.
 
-use crate::batch::{Batch, Fault, Span, resolve};
+use crate::batch::{Batch, Span};
 use crate::chunk::Chunk;
-use crate::key::append_field;
 use crate::layout::Layout;
-use crate::text::count;
-use crate::{BadRow, Error, Missing, Options, Result, csv, delimited, json, parquet};
+use crate::rows::{Rows, Wanted};
+use crate::{Options, Result, csv, delimited, json, parquet};
 use keyhash::KeyHasher;
-use std::ops::Range;
 
 /// Parses chunks into batches. It holds no state between chunks, so any number of threads share one.
 #[derive(Clone, Debug)]
 pub struct Parser {
     hasher: KeyHasher,
-    names: Vec<String>,
-    keys: usize,
-    weighted: bool,
-    valued: bool,
-    strict: bool,
-    missing: Missing,
-    line_end: u8,
-    keep_rows: bool,
-    number_rows: bool,
-    keep_rejects: bool,
-    bad_rows_kept: usize,
+    wanted: Wanted,
 }
 
 impl Parser {
     /// A parser for the chunks of a reader with the same `options`; `hasher` hashes the keys.
     pub fn new(options: &Options, hasher: KeyHasher) -> Self {
-        Self {
-            hasher,
-            names: options.fields().map(str::to_owned).collect(),
-            keys: options.keys.len(),
-            weighted: options.weight.is_some(),
-            valued: options.value.is_some(),
-            strict: options.strict,
-            missing: options.missing,
-            line_end: options.line_end(),
-            keep_rows: options.keep_rows,
-            number_rows: options.number_rows,
-            keep_rejects: options.keep_rejects,
-            bad_rows_kept: options.bad_rows_kept,
-        }
+        Self { hasher, wanted: Wanted::of(options) }
     }
 
     /// Replaces what is in `out` by the rows of `chunk`, in order.
@@ -51,12 +26,12 @@ impl Parser {
     /// One pass to parse and one to hash; no allocation a row, save where a JSON string has escapes.
     ///
     /// # Errors
-    /// [`Error::BadRow`] for a malformed row, if `strict`; [`Error::MissingKey`] for a row without a key, if `missing` says so; for Parquet, whatever reading the file brings. `out` is
+    /// [`Error::BadRow`](crate::Error::BadRow) for a malformed row, if `strict`; [`Error::MissingKey`](crate::Error::MissingKey) for a row without a key, if `missing` says so; for Parquet, whatever reading the file brings. `out` is
     /// then empty.
     pub fn parse(&self, chunk: Chunk, out: &mut Batch) -> Result<()> {
-        out.reset(self.weighted, self.valued);
+        out.reset(self.wanted.weighted, self.wanted.valued);
         if let Err(error) = self.fill(&chunk, out) {
-            out.reset(self.weighted, self.valued);
+            out.reset(self.wanted.weighted, self.wanted.valued);
             return Err(error);
         }
         out.chunk = Some(chunk);
@@ -66,8 +41,8 @@ impl Parser {
 
     fn fill(&self, chunk: &Chunk, out: &mut Batch) -> Result<()> {
         out.fields.clear();
-        out.fields.resize(self.names.len(), Span::MISSING);
-        let mut rows = Rows { text: chunk.text(), line_end: self.line_end, chunk, out, parser: self };
+        out.fields.resize(self.wanted.names.len(), Span::MISSING);
+        let mut rows = Rows::of(chunk, &self.wanted, out);
         match &*chunk.layout {
             Layout::Parquet { keeps_rows } => parquet::parse(*keeps_rows, &mut rows)?,
             Layout::Lines => rows.lines(),
@@ -79,210 +54,4 @@ impl Parser {
         }
         Ok(())
     }
-}
-
-/// Where the formats put the rows that they find.
-pub(crate) struct Rows<'a> {
-    pub(crate) text: &'a [u8],
-    /// The byte that ends a line.
-    pub(crate) line_end: u8,
-    pub(crate) out: &'a mut Batch,
-    chunk: &'a Chunk,
-    parser: &'a Parser,
-}
-
-impl Rows<'_> {
-    /// Every line is a row and its key.
-    fn lines(&mut self) {
-        let (text, keys, rows) = (self.text, &mut self.out.keys, &mut self.out.rows);
-        let has_return = self.line_end == b'\n';
-        let mut start = 0;
-        for newline in memchr::memchr_iter(self.line_end, text) {
-            keys.push(trimmed(text, start, newline, has_return));
-            if self.parser.keep_rows {
-                rows.push(Span::text(start, newline + 1 - start));
-            }
-            start = newline + 1;
-        }
-        if start < text.len() {
-            keys.push(trimmed(text, start, text.len(), has_return));
-            if self.parser.keep_rows {
-                rows.push(Span::text(start, text.len() - start));
-            }
-        }
-    }
-
-    /// Forgets the fields of the row before.
-    #[inline]
-    pub(crate) fn begin(&mut self) {
-        self.out.fields.fill(Span::MISSING);
-    }
-
-    /// The fields are those of the row in these bytes of the text, its line end included (those of its name for Parquet).
-    #[inline]
-    pub(crate) fn end(&mut self, row: Range<usize>) -> Result<()> {
-        if let Some(slot) = self.out.fields.iter().position(|&field| field == Span::MISSING) {
-            return self.missing(slot, row, |_| false, "missing");
-        }
-        let weight = match self.parser.weighted {
-            true => match whole_number(self.field(self.parser.keys)) {
-                Some(weight) => Some(weight),
-                None => {
-                    return self.bad_field(row, self.parser.keys, "a weight, which is a whole number from 0");
-                }
-            },
-            false => None,
-        };
-        let value_slot = self.parser.keys + usize::from(self.parser.weighted);
-        let value = match self.parser.valued {
-            true => match finite_number(self.field(value_slot)) {
-                Some(value) => Some(value),
-                None => return self.bad_field(row, value_slot, "a value, which is a finite number"),
-            },
-            false => None,
-        };
-        let key = match self.parser.keys {
-            1 => self.out.fields[0],
-            _ => match self.join() {
-                Some(key) => key,
-                None => return self.bad(row, || "the chunk's keys take more than 2 GiB".into()),
-            },
-        };
-        if self.parser.number_rows {
-            self.out.ordinals.push(self.place());
-        }
-        self.out.keys.push(key);
-        if self.parser.keep_rows {
-            self.out.rows.push(Span::text(row.start, row.len()));
-        }
-        self.out.weights.extend(weight);
-        self.out.values.extend(value);
-        Ok(())
-    }
-
-    /// The row in these bytes of the text (its name for Parquet) cannot be used.
-    #[cold]
-    pub(crate) fn bad(&mut self, row: Range<usize>, why: impl FnOnce() -> String) -> Result<()> {
-        self.out.malformed += 1;
-        if self.parser.strict {
-            let (path, line) = (self.chunk.input.to_path_buf(), self.line(row.start));
-            return Err(Error::BadRow { path, line, why: why() });
-        }
-        if self.out.malformed <= self.parser.bad_rows_kept as u64 {
-            self.note(Fault::Malformed, row.start, why());
-        }
-        self.reject(row);
-        Ok(())
-    }
-
-    /// The row has no value in `slot`, or `what`; `is_there` tells of other slots whether it has something there.
-    #[cold]
-    pub(crate) fn missing(
-        &mut self,
-        slot: usize,
-        row: Range<usize>,
-        is_there: impl Fn(usize) -> bool,
-        what: &str,
-    ) -> Result<()> {
-        let name = &self.parser.names[slot];
-        let why = match what {
-            "missing" => format!("the row has no field {name}"),
-            _ => format!("field {name} is {what}"),
-        };
-        if slot >= self.parser.keys {
-            return self.bad(row, || why);
-        }
-        self.out.missing += 1;
-        for (slot, field) in self.out.fields.iter().enumerate() {
-            self.out.seen |= u128::from(*field != Span::MISSING || is_there(slot)) << slot;
-        }
-        if self.parser.missing == Missing::Error {
-            let (path, line) = (self.chunk.input.to_path_buf(), self.line(row.start));
-            return Err(Error::MissingKey { path, line, why });
-        }
-        if self.out.missing <= self.parser.bad_rows_kept as u64 {
-            self.note(Fault::Missing, row.start, why);
-        }
-        match self.parser.missing {
-            Missing::Keep => {
-                // This one is counted as missing already.
-                let place = self.place() - 1;
-                self.out.keyless.push((self.out.keys.len() as u32, place, Span::text(row.start, row.len())));
-            }
-            _ => self.reject(row),
-        }
-        Ok(())
-    }
-
-    fn note(&mut self, fault: Fault, at: usize, why: String) {
-        let (input, line) = (self.chunk.input.clone(), self.line(at));
-        self.out.bad_rows.push(BadRow { fault, input, line, why });
-    }
-
-    fn reject(&mut self, row: Range<usize>) {
-        if self.parser.keep_rejects {
-            self.out.rejects.push(Span::text(row.start, row.len()));
-        }
-    }
-
-    /// How many rows of the chunk were seen so far, of any kind.
-    fn place(&self) -> u32 {
-        (self.out.keys.len() as u64 + self.out.malformed + self.out.missing) as u32
-    }
-
-    /// The number of the line that byte `at` lies in; of the row that was counted last for Parquet.
-    fn line(&self, at: usize) -> u64 {
-        match *self.chunk.layout {
-            Layout::Parquet { .. } => self.chunk.line + u64::from(self.place()) - 1,
-            _ => self.chunk.line + count(self.line_end, &self.text[..at]),
-        }
-    }
-
-    #[cold]
-    fn bad_field(&mut self, row: Range<usize>, slot: usize, wanted: &str) -> Result<()> {
-        let field = self.field(slot);
-        let mut shown = String::from_utf8_lossy(&field[..field.len().min(40)]).into_owned();
-        if field.len() > 40 {
-            shown.push('…');
-        }
-        let name = &self.parser.names[slot];
-        self.bad(row, || format!("field {name} is {shown:?}, not {wanted}"))
-    }
-
-    /// The name that the field in `slot` was asked for by.
-    pub(crate) fn name(&self, slot: usize) -> &str {
-        &self.parser.names[slot]
-    }
-
-    fn field(&self, slot: usize) -> &[u8] {
-        resolve(self.out.fields[slot], self.text, &self.out.arena)
-    }
-
-    fn join(&mut self) -> Option<Span> {
-        let start = self.out.arena.len();
-        for slot in 0..self.parser.keys {
-            if slot > 0 {
-                self.out.arena.push(b'\t');
-            }
-            let field = self.out.fields[slot];
-            append_field(field, self.text, &mut self.out.arena);
-        }
-        Span::arena_from(start, &self.out.arena)
-    }
-}
-
-/// `text[start..end]`, without a carriage return at its end if a newline has one before it.
-#[inline]
-fn trimmed(text: &[u8], start: usize, end: usize, has_return: bool) -> Span {
-    let cut = usize::from(has_return && end > start && text[end - 1] == b'\r');
-    Span::text(start, end - start - cut)
-}
-
-fn whole_number(text: &[u8]) -> Option<u64> {
-    std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
-}
-
-fn finite_number(text: &[u8]) -> Option<f64> {
-    let number: f64 = std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()?;
-    number.is_finite().then_some(number)
 }

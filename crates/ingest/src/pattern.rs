@@ -4,16 +4,15 @@
 //! `**` for any number of directories, links to directories left out. A byte that is no UTF-8 is a character of its own.
 
 use crate::{Error, Result};
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
 
 /// The characters that make a name a pattern.
 const SPECIAL: &[u8] = b"*?[";
 
 /// Whether a path is a pattern.
 pub(crate) fn is_pattern(path: &Path) -> bool {
-    has_special(path.as_os_str().as_bytes())
+    has_special(path.as_os_str().as_encoded_bytes())
 }
 
 fn has_special(bytes: &[u8]) -> bool {
@@ -25,31 +24,33 @@ fn has_special(bytes: &[u8]) -> bool {
 /// # Errors
 /// A bracket that is not closed, or a directory that cannot be listed.
 pub(crate) fn matches(pattern: &Path) -> Result<Vec<PathBuf>> {
-    let bytes = pattern.as_os_str().as_bytes();
-    let start = if bytes.starts_with(b"/") { PathBuf::from("/") } else { PathBuf::new() };
-    let mut found = vec![start];
-    let mut parts = bytes.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).peekable();
+    let (roots, parts): (Vec<_>, Vec<_>) =
+        pattern.components().partition(|part| matches!(part, Component::Prefix(_) | Component::RootDir));
+    let mut found = vec![roots.into_iter().collect::<PathBuf>()];
+    let mut parts = parts.into_iter().map(Component::as_os_str).peekable();
     while let Some(part) = parts.next() {
         let is_last = parts.peek().is_none();
+        let bytes = part.as_encoded_bytes();
         let mut next = Vec::new();
-        if part == b"**" {
+        if bytes == b"**" {
             found.iter().try_for_each(|directory| descend(directory, &mut next))?;
             if is_last {
                 next = list_all(&next)?;
             }
-        } else if has_special(part) {
-            let tokens = tokens(part).ok_or_else(|| Error::InvalidOption {
+        } else if has_special(bytes) {
+            let tokens = tokens(bytes).ok_or_else(|| Error::InvalidOption {
                 name: "input",
                 value: pattern.display().to_string(),
                 why: "the pattern has a '[' that is not closed".to_owned(),
             })?;
             for directory in &found {
                 let names = names(directory)?;
-                let names = names.into_iter().filter(|name| fits(&tokens, &characters(name.as_bytes())));
+                let names =
+                    names.into_iter().filter(|name| fits(&tokens, &characters(name.as_encoded_bytes())));
                 next.extend(names.map(|name| directory.join(name)));
             }
         } else {
-            let paths = found.iter().map(|directory| directory.join(OsStr::from_bytes(part)));
+            let paths = found.iter().map(|directory| directory.join(part));
             next.extend(paths.filter(|path| path.symlink_metadata().is_ok()));
         }
         found = next;
@@ -179,7 +180,7 @@ fn fits(tokens: &[Token], name: &[u32]) -> bool {
 
 /// The paths as bytes sort.
 pub(crate) fn sort(paths: &mut [PathBuf]) {
-    paths.sort_by(|one, other| one.as_os_str().as_bytes().cmp(other.as_os_str().as_bytes()));
+    paths.sort_by(|one, other| one.as_os_str().as_encoded_bytes().cmp(other.as_os_str().as_encoded_bytes()));
 }
 
 #[cfg(test)]

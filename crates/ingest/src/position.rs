@@ -12,10 +12,9 @@
 //! 1. Resuming from the position after chunk `n` yields chunk `n + 1` and all that follow, byte for byte.
 //! 2. A finished input has the size and first bytes that it had; the current one may have grown, as logs do.
 
+use crate::system::path_of;
 use crate::{Error, Result};
 use keyhash::{HashKind, KeyHasher, Seed};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -198,7 +197,7 @@ impl Identity {
     }
 
     fn append_to(&self, out: &mut Vec<u8>) {
-        let path = self.path.as_os_str().as_bytes();
+        let path = self.path.as_os_str().as_encoded_bytes();
         out.extend((path.len() as u32).to_le_bytes());
         out.extend(path);
         out.push(u8::from(self.regular));
@@ -209,7 +208,8 @@ impl Identity {
 
     fn take_from(bytes: &mut Bytes<'_>) -> Result<Self> {
         let path_len = bytes.u32()? as usize;
-        let path = PathBuf::from(OsStr::from_bytes(bytes.take(path_len)?));
+        let path = path_of(bytes.take(path_len)?)
+            .ok_or_else(|| Error::BadPosition { why: "its path is none on this system".into() })?;
         let regular = bytes.flag("whether the input is a file")?;
         Ok(Self { path, regular, size: bytes.u64()?, head_len: bytes.u32()?, head: bytes.u64()? })
     }

@@ -7,7 +7,7 @@ use crate::position::{Finished, Identity, Position};
 use crate::stream::Opened;
 use crate::text::{Cut, TextInput};
 use crate::{Error, Format, Options, Result, csv, inputs};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,11 +65,12 @@ impl Progress {
     }
 }
 
+#[cfg(feature = "parquet")]
 /// The inputs, expanded, if the first of them is Parquet: what a [`crate::ParquetWriter`] takes its rows from. Pipes are not read.
 ///
 /// # Errors
 /// As [`Reader::open`].
-pub fn parquet_inputs(options: &Options) -> Result<Option<Vec<PathBuf>>> {
+pub fn parquet_inputs(options: &Options) -> Result<Option<Vec<std::path::PathBuf>>> {
     let inputs = inputs::expand(&options.inputs)?;
     let Some(first) = inputs.first() else { return Ok(None) };
     let is_parquet = match Opened::head_of_file(first, &options.waiter)? {

@@ -5,13 +5,11 @@
 use crate::decoder::{self, Decoder};
 use crate::inputs::is_stdin;
 use crate::position::{HEAD_BYTES, Identity};
+use crate::system::{handle, open_at_once, own_stdin, read_exact_at};
 use crate::wait::{Waiter, Wake};
 use crate::{Error, Options, Result};
-use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -205,7 +203,7 @@ impl Stream {
         let failed = |source| Error::Read { path: path.clone(), at, source };
         if at > opened.size {
             let mut head = vec![0; HEAD_BYTES.min(usize::try_from(at).unwrap_or(HEAD_BYTES))];
-            file.read_exact_at(&mut head, 0).map_err(failed)?;
+            read_exact_at(file, &mut head, 0).map_err(failed)?;
             return Ok(Some(Identity::file(&self.path, at, &head)));
         }
         match file.metadata().map_err(failed)?.len() {
@@ -240,20 +238,6 @@ struct Raw {
     until: Option<Instant>,
     /// Whether the last wait ended because the reader was called away.
     is_called: bool,
-}
-
-/// Opens a file, and a named pipe without waiting for its writer: the first read waits for that, and can be called away.
-fn open_at_once(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    if path.metadata()?.file_type().is_fifo() {
-        options.custom_flags(OFlags::NONBLOCK.bits() as i32);
-    }
-    options.read(true).open(path)
-}
-
-/// Standard input without the buffer that the standard library puts before it: what lies there would not be seen coming.
-fn own_stdin() -> io::Result<File> {
-    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
 impl Raw {
@@ -322,7 +306,7 @@ fn wait_and_read(
     into: &mut [u8],
 ) -> io::Result<usize> {
     loop {
-        let wake = waiter.wait(source.as_fd(), until)?;
+        let wake = waiter.wait(handle(source), until)?;
         *is_called = wake == Wake::Call;
         if wake != Wake::Input {
             return Err(ErrorKind::WouldBlock.into());

@@ -2,11 +2,15 @@
 //!
 //! Everything that a reader does by time goes through [`Waiter`], so a test can put its own clock there and needs no sleep.
 
+use crate::system::InputHandle;
+#[cfg(unix)]
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+#[cfg(unix)]
 use rustix::io::Errno;
 use std::fmt::Debug;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+#[cfg(unix)]
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 /// The time, and the wait for an input.
@@ -19,7 +23,7 @@ pub trait Waiter: Debug + Send + Sync {
     ///
     /// # Errors
     /// What the operating system says.
-    fn wait(&self, input: BorrowedFd<'_>, until: Option<Instant>) -> io::Result<Wake>;
+    fn wait(&self, input: InputHandle<'_>, until: Option<Instant>) -> io::Result<Wake>;
 }
 
 /// Why a wait ended.
@@ -33,12 +37,15 @@ pub enum Wake {
     Call,
 }
 
-/// Waits by the system's clock, and may be called away.
+/// Waits by the system's clock, and may be called away. On Windows, which has no one call to wait for any input, it does not wait: a
+/// read then takes as long as the input does, and pauses are not seen.
 #[derive(Debug, Default)]
 pub struct SystemWaiter {
+    #[cfg(unix)]
     call: Option<OwnedFd>,
 }
 
+#[cfg(unix)]
 impl SystemWaiter {
     /// A waiter that is called away for good once `call` can be read, or its other end is closed.
     pub fn with_call(call: OwnedFd) -> Self {
@@ -51,7 +58,13 @@ impl Waiter for SystemWaiter {
         Instant::now()
     }
 
-    fn wait(&self, input: BorrowedFd<'_>, until: Option<Instant>) -> io::Result<Wake> {
+    #[cfg(not(unix))]
+    fn wait(&self, _: InputHandle<'_>, _: Option<Instant>) -> io::Result<Wake> {
+        Ok(Wake::Input)
+    }
+
+    #[cfg(unix)]
+    fn wait(&self, input: InputHandle<'_>, until: Option<Instant>) -> io::Result<Wake> {
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let timeout =

@@ -4,8 +4,9 @@
 //! the same questions. The directory must be named: a temporary one is often in RAM, and what is counted for an hour is
 //! there to be asked later.
 
+use super::job::{Demand, Flash, Job};
 use super::sketch;
-use super::stream::{self, Demand, Flash, Job};
+use super::stream;
 use crate::arguments::{CountArguments, Form};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::print_json;

@@ -1,6 +1,6 @@
 //! A stream's input: reader options from the command line, and the parser as a stage that keeps account of every row.
 
-use super::losses::{Losses, Tally};
+use super::losses::{Losses, ROWS_SHOWN, Tally};
 use super::rejects::{Rejects, Start};
 use crate::arguments::{InputArguments, MissingName};
 use crate::failure::Failure;
@@ -14,8 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const STANDARD_INPUT: &str = "/proc/self/fd/0";
 const STANDARD_OUTPUT: &str = "/proc/self/fd/1";
-/// How many malformed rows, and how many without a key, are shown.
-pub(super) const ROWS_SHOWN: usize = 5;
 
 /// What the reader is asked for; nothing is read yet. Rows without a key are kept by default if `keeps_rows`.
 pub(super) fn reader_options(
@@ -244,9 +242,4 @@ pub(super) fn not_the_rejects(output: Option<&Path>, rejects: Option<&Path>) -> 
         "--rejects {} is the output too, and one file cannot be both; give another file",
         rejects.display()
     )))
-}
-
-/// An input as people know it.
-pub(super) fn shown_input(path: &Path) -> String {
-    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }

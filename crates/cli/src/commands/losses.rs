@@ -1,12 +1,15 @@
 //! What did not become part of the answer: malformed rows, rows without a key, inputs that could not be read to their end. It is
 //! always said, on standard error, however quiet a command is.
 
-use super::input::{ROWS_SHOWN, shown_input};
 use crate::failure::{Failure, say};
 use crate::picture::Skipped;
 use crate::units;
 use overbank::profile::Plan;
 use overbank_ingest::{Batch, Error, Fault};
+use std::path::Path;
+
+/// How many malformed rows, and how many without a key, are shown.
+pub(super) const ROWS_SHOWN: usize = 5;
 
 /// The rows of a pass by what became of them.
 #[derive(Clone, Debug, Default)]
@@ -181,4 +184,9 @@ pub(super) fn report_failures(
     Err(Failure::Usage(format!(
         "{count} of {inputs} inputs could not be read to the end; what was read of them, and the others, is in the answer"
     )))
+}
+
+/// An input as people know it.
+pub(super) fn shown_input(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }

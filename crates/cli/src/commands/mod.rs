@@ -7,6 +7,7 @@ pub(crate) mod estimate;
 pub(crate) mod filter;
 pub(crate) mod info;
 mod input;
+mod job;
 mod keys;
 mod losses;
 pub(crate) mod man;

@@ -1,7 +1,8 @@
 //! `overbank profile [FILE…]`: one pass over a stream, the whole picture of it, and a store for later questions.
 
+use super::job::{Demand, Flash, Job};
 use super::sketch;
-use super::stream::{self, Demand, Flash, Job};
+use super::stream;
 use crate::arguments::ProfileArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::print_json;

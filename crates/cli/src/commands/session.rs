@@ -1,6 +1,6 @@
 //! The store of a pass: made anew, or taken up again if the arguments allow it.
 
-use super::stream::{Demand, Flash, Job};
+use super::job::{Demand, Flash, Job};
 use crate::failure::Failure;
 use crate::key_fields::KeyFields;
 use crate::run_state::RunState;

@@ -4,17 +4,17 @@
 //! interrupted goes on with `--resume` and ends with the answer of an uninterrupted one.
 
 use super::input::{self, Input};
+use super::job::Job;
 use super::losses::{self, Budget};
 use super::session::Session;
 use crate::announce;
-use crate::arguments::{MachineArguments, StreamArguments};
+use crate::arguments::MachineArguments;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::picture::{Cost, Skipped};
 use crate::progress::Progress;
 use crate::run_state::RunState;
 use crate::{process, units};
-use overbank::frequency::FrequencyOptions;
 use overbank::profile::{Plan, Profile};
 use overbank_ingest::Reader;
 use std::sync::{Arc, MutexGuard};
@@ -22,34 +22,6 @@ use std::time::{Duration, Instant};
 
 /// A pipe is looked at four times in so long, whether or not it has filled a chunk: commits are due by time.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// What a command makes of a stream.
-pub(super) struct Job<'a> {
-    pub(super) arguments: &'a StreamArguments,
-    /// The field whose quantiles are wanted.
-    pub(super) value: Option<&'a String>,
-    /// The sketch on flash.
-    pub(super) flash: Option<Flash>,
-}
-
-/// The sketch on flash of a job.
-pub(super) struct Flash {
-    /// What a new store gets.
-    pub(super) options: FrequencyOptions,
-    /// What a store that is taken up again must have.
-    pub(super) demand: Demand,
-}
-
-/// What is asked of the sketch of a store that is taken up again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Demand {
-    /// Any, or none.
-    Nothing,
-    /// That there is one.
-    Some,
-    /// That there is one of the job's size.
-    SameSize,
-}
 
 /// A pass that came to the end of its stream.
 pub(super) struct Pass {
@@ -172,7 +144,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
         written_bytes: process::written_bytes(),
         threads,
     };
-    let inputs = reader.inputs().map(input::shown_input).collect();
+    let inputs = reader.inputs().map(losses::shown_input).collect();
     Ok(Pass { session, inputs, skipped: losses.first, cost, failures })
 }
 

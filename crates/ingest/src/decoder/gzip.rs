@@ -1,7 +1,8 @@
 //! gzip: members one after another, and zeros between and behind them, which tapes and block devices leave there.
 
+use super::Decompress;
 use flate2::bufread::GzDecoder;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 /// What a member begins with.
 const FIRST_BYTE: u8 = 0x1f;
@@ -21,12 +22,26 @@ impl<R: BufRead> MembersDecoder<R> {
         self.member.as_mut().expect("a decoder has a member")
     }
 
-    pub(super) fn source(&self) -> &R {
+    fn buffered(&self) -> &R {
         self.member.as_ref().expect("a decoder has a member").get_ref()
     }
 
-    pub(super) fn source_mut(&mut self) -> &mut R {
+    fn buffered_mut(&mut self) -> &mut R {
         self.member().get_mut()
+    }
+}
+
+impl<R: Read> Decompress<R> for MembersDecoder<BufReader<R>> {
+    fn name(&self) -> &'static str {
+        "gzip"
+    }
+
+    fn source(&self) -> &R {
+        self.buffered().get_ref()
+    }
+
+    fn source_mut(&mut self) -> &mut R {
+        self.buffered_mut().get_mut()
     }
 }
 
@@ -37,7 +52,7 @@ impl<R: BufRead> Read for MembersDecoder<R> {
             if count > 0 || into.is_empty() {
                 return Ok(count);
             }
-            let source = self.source_mut();
+            let source = self.buffered_mut();
             loop {
                 let ahead = source.fill_buf()?;
                 if ahead.is_empty() {

@@ -9,7 +9,8 @@
 //! The crate has a frame decoder too. It loses what it has read where a pipe has nothing for now, and takes a frame that is cut
 //! short between two blocks for a whole one; so frames are read here, piece by piece, each of which is complete before it counts.
 
-use std::io::{self, BufRead, ErrorKind, Read};
+use super::Decompress;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use xxhash_rust::xxh32::{Xxh32, xxh32};
 
 const MAGIC: u32 = 0x184d_2204;
@@ -80,11 +81,11 @@ impl<R: BufRead> Lz4Decoder<R> {
         Self { source, next: Piece::Magic, piece, frame: Frame::default(), output, unread: 0..0 }
     }
 
-    pub(super) fn source(&self) -> &R {
+    fn buffered(&self) -> &R {
         &self.source
     }
 
-    pub(super) fn source_mut(&mut self) -> &mut R {
+    fn buffered_mut(&mut self) -> &mut R {
         &mut self.source
     }
 
@@ -232,6 +233,20 @@ impl<R: BufRead> Lz4Decoder<R> {
             self.source.consume(taken);
         }
         Ok(())
+    }
+}
+
+impl<R: Read> Decompress<R> for Lz4Decoder<BufReader<R>> {
+    fn name(&self) -> &'static str {
+        "lz4"
+    }
+
+    fn source(&self) -> &R {
+        self.buffered().get_ref()
+    }
+
+    fn source_mut(&mut self) -> &mut R {
+        self.buffered_mut().get_mut()
     }
 }
 

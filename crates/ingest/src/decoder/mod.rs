@@ -3,17 +3,20 @@
 //!
 //! Every decoder goes on after a read that failed because a pipe has nothing for now.
 
+#[cfg(feature = "bzip2")]
+mod bzip2;
+#[cfg(feature = "gzip")]
 mod gzip;
+#[cfg(feature = "lz4")]
 mod lz4;
+#[cfg(feature = "xz")]
 mod xz;
+#[cfg(feature = "zstd")]
+mod zstd;
 
 use crate::{Error, Options, Result};
-use bzip2::bufread::MultiBzDecoder;
-use gzip::MembersDecoder;
-use lz4::Lz4Decoder;
-use std::io::{self, BufReader, ErrorKind, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
-use xz::XzDecoder;
 
 /// Compressed bytes per read, as `gzip` and `zstd` take them; larger gains nothing.
 const COMPRESSED_BYTES: usize = 128 << 10;
@@ -49,11 +52,34 @@ const REFUSED: [(&[u8], &str); 14] = [
 /// The decompressed bytes of `R`.
 pub(crate) enum Decoder<R: Read> {
     Plain(R),
-    Gzip(Box<MembersDecoder<BufReader<R>>>),
-    Zstd(Box<zstd::Decoder<'static, BufReader<R>>>),
-    Bzip2(Box<MultiBzDecoder<BufReader<R>>>),
-    Xz(Box<XzDecoder<BufReader<R>>>),
-    Lz4(Box<Lz4Decoder<BufReader<R>>>),
+    Compressed(Box<dyn Decompress<R> + Send>),
+}
+
+/// The decompressed bytes of one compression.
+pub(crate) trait Decompress<R>: Read {
+    /// The compression's name.
+    fn name(&self) -> &'static str;
+
+    /// The source of the compressed bytes.
+    fn source(&self) -> &R;
+
+    /// See [`Decompress::source`].
+    fn source_mut(&mut self) -> &mut R;
+
+    /// As [`Decoder::window_too_large`].
+    fn window_too_large(&self, _error: &io::Error, _head: &[u8]) -> Option<Option<u64>> {
+        None
+    }
+}
+
+/// The compressions that are told by their first bytes.
+#[derive(Clone, Copy)]
+enum Compression {
+    Gzip,
+    Zstd,
+    Bzip2,
+    Xz,
+    Lz4,
 }
 
 /// Whether the first bytes of a stream tell what it holds, as far as a pipe can hold it.
@@ -81,32 +107,76 @@ fn is_bzip2_start(head: &[u8]) -> bool {
     head.starts_with(b"BZh") && head.get(3).is_some_and(|level| (b'1'..=b'9').contains(level))
 }
 
-impl<R: Read> Decoder<R> {
+impl Compression {
+    /// That of a stream which starts with `head`; `None` where it has none.
+    fn of(head: &[u8]) -> Option<Self> {
+        let skippable_frame = head.get(1..4) == Some(SKIPPABLE_FRAME) && head[0] & 0xf0 == 0x50;
+        let bzip2 =
+            is_bzip2_start(head) && (head[4..].starts_with(BZIP2_BLOCK) || head[4..].starts_with(BZIP2_END));
+        Some(if head.starts_with(GZIP_MAGIC) {
+            Self::Gzip
+        } else if head.starts_with(LZ4_MAGIC) || skippable_frame && !zstd_follows(head) {
+            Self::Lz4
+        } else if head.starts_with(ZSTD_MAGIC) || skippable_frame {
+            Self::Zstd
+        } else if bzip2 {
+            Self::Bzip2
+        } else if head.starts_with(XZ_MAGIC) {
+            Self::Xz
+        } else {
+            return None;
+        })
+    }
+
+    /// Its decoder; `NotBuilt` where that was left out.
+    fn open<R: Read + Send + 'static>(
+        self,
+        source: BufReader<R>,
+        path: &Path,
+        options: &Options,
+    ) -> Result<Box<dyn Decompress<R> + Send>> {
+        // What is left out or in decides which of these are used.
+        let _ = (&source, options, path);
+        match self {
+            #[cfg(feature = "gzip")]
+            Self::Gzip => Ok(Box::new(gzip::MembersDecoder::new(source))),
+            #[cfg(feature = "zstd")]
+            Self::Zstd => {
+                let failed = |source| Error::Read { path: path.to_path_buf(), at: 0, source };
+                Ok(Box::new(zstd::ZstdDecoder::new(source, options.window_bytes_max).map_err(failed)?))
+            }
+            #[cfg(feature = "bzip2")]
+            Self::Bzip2 => Ok(Box::new(bzip2::Bzip2Decoder::new(source))),
+            #[cfg(feature = "xz")]
+            Self::Xz => Ok(Box::new(xz::XzDecoder::new(source, options.window_bytes_max))),
+            #[cfg(feature = "lz4")]
+            Self::Lz4 => Ok(Box::new(lz4::Lz4Decoder::new(source))),
+            #[cfg(not(feature = "gzip"))]
+            Self::Gzip => absent(path, "compressed by gzip", "gzip"),
+            #[cfg(not(feature = "zstd"))]
+            Self::Zstd => absent(path, "compressed by zstd", "zstd"),
+            #[cfg(not(feature = "bzip2"))]
+            Self::Bzip2 => absent(path, "compressed by bzip2", "bzip2"),
+            #[cfg(not(feature = "xz"))]
+            Self::Xz => absent(path, "compressed by xz", "xz"),
+            #[cfg(not(feature = "lz4"))]
+            Self::Lz4 => absent(path, "compressed by lz4", "lz4"),
+        }
+    }
+}
+
+impl<R: Read + Send + 'static> Decoder<R> {
     /// The decoder for a source that starts with `head`.
     pub(crate) fn new(source: R, head: &[u8], path: &Path, options: &Options) -> Result<Self> {
         if let Some((_, what)) = REFUSED.iter().find(|(magic, _)| head.starts_with(magic)) {
             return Err(Error::Refused { path: path.to_path_buf(), what });
         }
-        let skippable_frame = head.get(1..4) == Some(SKIPPABLE_FRAME) && head[0] & 0xf0 == 0x50;
-        let bzip2 =
-            is_bzip2_start(head) && (head[4..].starts_with(BZIP2_BLOCK) || head[4..].starts_with(BZIP2_END));
-        let buffered = |source| BufReader::with_capacity(COMPRESSED_BYTES, source);
-        Ok(if head.starts_with(GZIP_MAGIC) {
-            Self::Gzip(Box::new(MembersDecoder::new(buffered(source))))
-        } else if head.starts_with(LZ4_MAGIC) || skippable_frame && !zstd_follows(head) {
-            Self::Lz4(Box::new(Lz4Decoder::new(buffered(source))))
-        } else if head.starts_with(ZSTD_MAGIC) || skippable_frame {
-            let failed = |source| Error::Read { path: path.to_path_buf(), at: 0, source };
-            let mut decoder = zstd::Decoder::with_buffer(buffered(source)).map_err(failed)?;
-            let lg_window = options.window_bytes_max.max(1 << 10).ilog2().min(31);
-            decoder.window_log_max(lg_window).map_err(failed)?;
-            Self::Zstd(Box::new(decoder))
-        } else if bzip2 {
-            Self::Bzip2(Box::new(MultiBzDecoder::new(buffered(source))))
-        } else if head.starts_with(XZ_MAGIC) {
-            Self::Xz(Box::new(XzDecoder::new(buffered(source), options.window_bytes_max)))
-        } else {
-            Self::Plain(source)
+        Ok(match Compression::of(head) {
+            Some(compression) => {
+                let source = BufReader::with_capacity(COMPRESSED_BYTES, source);
+                Self::Compressed(compression.open(source, path, options)?)
+            }
+            None => Self::Plain(source),
         })
     }
 
@@ -114,11 +184,7 @@ impl<R: Read> Decoder<R> {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Plain(_) => "",
-            Self::Gzip(_) => "gzip",
-            Self::Zstd(_) => "zstd",
-            Self::Bzip2(_) => "bzip2",
-            Self::Xz(_) => "xz",
-            Self::Lz4(_) => "lz4",
+            Self::Compressed(decoder) => decoder.name(),
         }
     }
 
@@ -126,11 +192,7 @@ impl<R: Read> Decoder<R> {
     pub(crate) fn source(&self) -> &R {
         match self {
             Self::Plain(source) => source,
-            Self::Gzip(decoder) => decoder.source().get_ref(),
-            Self::Zstd(decoder) => decoder.get_ref().get_ref(),
-            Self::Bzip2(decoder) => decoder.get_ref().get_ref(),
-            Self::Xz(decoder) => decoder.source().get_ref(),
-            Self::Lz4(decoder) => decoder.source().get_ref(),
+            Self::Compressed(decoder) => decoder.source(),
         }
     }
 
@@ -138,11 +200,7 @@ impl<R: Read> Decoder<R> {
     pub(crate) fn source_mut(&mut self) -> &mut R {
         match self {
             Self::Plain(source) => source,
-            Self::Gzip(decoder) => decoder.source_mut().get_mut(),
-            Self::Zstd(decoder) => decoder.get_mut().get_mut(),
-            Self::Bzip2(decoder) => decoder.get_mut().get_mut(),
-            Self::Xz(decoder) => decoder.source_mut().get_mut(),
-            Self::Lz4(decoder) => decoder.source_mut().get_mut(),
+            Self::Compressed(decoder) => decoder.source_mut(),
         }
     }
 
@@ -150,9 +208,8 @@ impl<R: Read> Decoder<R> {
     /// `head` tells.
     pub(crate) fn window_too_large(&self, error: &io::Error, head: &[u8]) -> Option<Option<u64>> {
         match self {
-            Self::Zstd(_) if error.to_string().contains("too much memory") => Some(zstd_window(head)),
-            Self::Xz(decoder) if error.kind() == ErrorKind::OutOfMemory => Some(decoder.window_bytes()),
-            _ => None,
+            Self::Plain(_) => None,
+            Self::Compressed(decoder) => decoder.window_too_large(error, head),
         }
     }
 }
@@ -161,13 +218,15 @@ impl<R: Read> Read for Decoder<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(source) => source.read(into),
-            Self::Gzip(decoder) => decoder.read(into),
-            Self::Zstd(decoder) => decoder.read(into),
-            Self::Bzip2(decoder) => decoder.read(into),
-            Self::Xz(decoder) => decoder.read(into),
-            Self::Lz4(decoder) => decoder.read(into),
+            Self::Compressed(decoder) => decoder.read(into),
         }
     }
+}
+
+/// The refusal of what this build was made without.
+#[allow(dead_code, reason = "not with all features on")]
+fn absent<T>(path: &Path, what: &'static str, feature: &'static str) -> Result<T> {
+    Err(Error::NotBuilt { path: path.to_path_buf(), what, feature })
 }
 
 /// Whether the frame behind the skippable ones that `head` starts with is one of zstd. Both formats skip the same frames; where the
@@ -186,26 +245,6 @@ fn zstd_follows(head: &[u8]) -> bool {
     !rest.starts_with(LZ4_MAGIC)
 }
 
-/// The window that the first frame of zstd asks for (RFC 8878, 3.1.1.1).
-fn zstd_window(head: &[u8]) -> Option<u64> {
-    let (descriptor, rest) = head.strip_prefix(ZSTD_MAGIC)?.split_first()?;
-    let is_single_segment = descriptor & 0x20 != 0;
-    if !is_single_segment {
-        let window = rest.first()?;
-        let base = 1u64 << (10 + (window >> 3));
-        return Some(base + base / 8 * u64::from(window & 7));
-    }
-    let dictionary_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
-    let size = rest.get(dictionary_bytes..)?;
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte));
-    Some(match descriptor >> 6 {
-        0 => number(size.get(..1)?),
-        1 => number(size.get(..2)?) + 256,
-        2 => number(size.get(..4)?),
-        _ => number(size.get(..8)?),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,16 +258,5 @@ mod tests {
         {
             assert!(!is_told(open), "{open:?}");
         }
-    }
-
-    #[test]
-    fn windows_are_read_from_the_frame() {
-        let frame = |rest: &[u8]| zstd_window(&[ZSTD_MAGIC, rest].concat());
-        assert_eq!(frame(&[0x00, 17 << 3]), Some(1 << 27));
-        assert_eq!(frame(&[0x04, 10 << 3 | 4]), Some((1 << 20) + (1 << 19)));
-        assert_eq!(frame(&[0x20, 9]), Some(9));
-        assert_eq!(frame(&[0x61, 7, 1, 0]), Some(257));
-        assert_eq!(frame(&[0xe0, 0, 0, 0, 0, 2, 0, 0, 0]), Some(2 << 32));
-        assert_eq!(frame(&[]), None);
     }
 }

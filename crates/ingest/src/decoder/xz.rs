@@ -1,7 +1,8 @@
 //! xz: a decoder that is given bytes as they come, over a buffered source.
 
+use super::Decompress;
 use lzma_rust2::{Action, Status, XzStream};
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 /// What the decoder counts for its own tables beside the dictionary.
 const TABLES_KIB: u32 = 40;
@@ -22,17 +23,35 @@ impl<R: BufRead> XzDecoder<R> {
         Self { source, stream: XzStream::new_mem_limit(true, limit_kib), has_ended: false, failure: None }
     }
 
-    pub(super) fn source(&self) -> &R {
+    fn buffered(&self) -> &R {
         &self.source
     }
 
-    pub(super) fn source_mut(&mut self) -> &mut R {
+    fn buffered_mut(&mut self) -> &mut R {
         &mut self.source
     }
 
     /// The dictionary that the present block needs.
-    pub(super) fn window_bytes(&self) -> Option<u64> {
+    fn window_bytes(&self) -> Option<u64> {
         self.stream.memory_usage().map(|kib| u64::from(kib.saturating_sub(TABLES_KIB)) * 1024)
+    }
+}
+
+impl<R: Read> Decompress<R> for XzDecoder<BufReader<R>> {
+    fn name(&self) -> &'static str {
+        "xz"
+    }
+
+    fn source(&self) -> &R {
+        self.buffered().get_ref()
+    }
+
+    fn source_mut(&mut self) -> &mut R {
+        self.buffered_mut().get_mut()
+    }
+
+    fn window_too_large(&self, error: &io::Error, _: &[u8]) -> Option<Option<u64>> {
+        (error.kind() == io::ErrorKind::OutOfMemory).then(|| self.window_bytes())
     }
 }
 

@@ -14,7 +14,6 @@ use super::{Fault, MIN_BUFFER_BYTES};
 use ::parquet::basic::Compression;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Take};
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// Bytes read at a time.
@@ -79,7 +78,7 @@ impl Part {
 impl Read for Part {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let wanted = into.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let count = self.file.read_at(&mut into[..wanted], self.at)?;
+        let count = crate::system::read_at(&self.file, &mut into[..wanted], self.at)?;
         self.at += count as u64;
         self.left -= count as u64;
         if let Some((hasher, _)) = &mut self.checksum {
@@ -126,6 +125,11 @@ pub(super) fn open(
             permit.grow("page", GZIP_BYTES)?;
             Box::new(flate2::bufread::MultiGzDecoder::new(input))
         }
+        #[cfg(not(feature = "zstd"))]
+        Compression::ZSTD(_) => {
+            return Err(Fault::Unsupported("zstd in a build without the feature `zstd`".into()));
+        }
+        #[cfg(feature = "zstd")]
         Compression::ZSTD(_) => {
             let window = zstd_window(input.fill_buf()?);
             permit.grow("zstd window", window + ZSTD_BYTES)?;

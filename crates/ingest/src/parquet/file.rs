@@ -3,6 +3,7 @@
 use super::column::Column;
 use super::memory::{Memory, Permit};
 use super::{Fault, guarded};
+use crate::system::read_exact_at;
 use crate::{Error, Result};
 use ::parquet::file::metadata::{
     ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
@@ -10,7 +11,6 @@ use ::parquet::file::metadata::{
 use ::parquet::schema::types::SchemaDescriptor;
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ fn read_metadata(
     let Some(tail_at) = size.checked_sub(TAIL_BYTES) else {
         return Err(damaged("it is shorter than the end of a Parquet file"));
     };
-    file.read_exact_at(&mut tail, tail_at)?;
+    read_exact_at(file, &mut tail, tail_at)?;
     let [a, b, c, d, magic @ ..] = tail;
     if &magic == ENCRYPTED {
         return Err(Fault::Unsupported("encryption".into()));
@@ -128,7 +128,7 @@ fn read_metadata(
     };
     let mut permit = memory.take("table of row groups", length * (1 + METADATA_GROWTH))?;
     let mut bytes = vec![0; length as usize];
-    file.read_exact_at(&mut bytes, start)?;
+    read_exact_at(file, &mut bytes, start)?;
     let mut options = ParquetMetaDataOptions::new();
     options.set_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
     options.set_size_stats_policy(ParquetStatisticsPolicy::SkipAll);

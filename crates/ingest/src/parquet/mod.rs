@@ -39,7 +39,7 @@ pub use writer::ParquetWriter;
 
 use crate::batch::Span;
 use crate::chunk::{Buffer, Pool};
-use crate::parser::Rows;
+use crate::rows::Rows;
 use crate::{Error, Options, Result};
 use ::parquet::errors::Result as ParquetResult;
 use column::{CellValue, Column};

@@ -7,15 +7,18 @@
 //!
 //! * `run`: a run, its pieces, its age. `version`: all runs of a moment. `picker`: which merges are due. `job`: a merge, cut into lanes.
 //!   `state`: version and jobs under one lock. `scheduler`: who works on them. `pace`: what an inserted key owes to them. `frozen`:
-//!   runs in RAM joined for readers. `commit`: what a commit names.
+//!   runs in RAM joined for readers. `commit`, `format`: what a commit names, and how space comes back without one.
 //!
 //! What the entries are, how runs are written and read, and which of them belong together, the [`Table`] says.
 //!
 //! Invariants:
-//! 1. A look at a [`Version`] sees each entry exactly once: what a job made takes the place of its inputs in one change.
+//! 1. A look at a [`Version`] sees each entry exactly once: what a lane of a job made takes the place of what the job's inputs have in
+//!    its range, in one change.
 //! 2. Where the newest entry wins, only neighbours in age are merged.
 //! 3. An insert waits for no merge: it does a share of the work that is due, a step of some milliseconds at a time.
-//! 4. A job that finds the disk full, fails or panics leaves its inputs as they were, and is tried again after a full disk.
+//! 4. A job that finds the disk full, fails or is cut off keeps what it published, and goes on from there, also after a restart.
+//! 5. A merge of much of the tree takes little flash beside: its inputs are given back in pieces while it goes on. Pieces that the last
+//!    commit names go with a record of their own between two commits, if all inputs are durable, else with the next commit.
 //!
 //! | n entries, m in RAM, fan-out T, L = log_T(n / m) levels | entries written | runs |
 //! |---|---|---|
@@ -23,9 +26,11 @@
 //! | lazy-levelled | (L - 1 + T / 2) n | 1 + (T - 1) (L - 1) |
 //!
 //! Source: O'Neil et al., The Log-Structured Merge-Tree (1996); Dayan, Idreos, Dostoevsky (2018), for lazy levelling. Deviations: levels
-//! are by the length of runs, not by number of merges; merges are deamortized.
+//! are by the length of runs, not by number of merges; merges are deamortized; lanes are published in hash order, each alone, so that one
+//! border is all there is to know of a merge that is half done (RocksDB's subcompactions are published together, when all are done).
 
 mod commit;
+mod format;
 mod frozen;
 mod job;
 mod pace;
@@ -37,15 +42,18 @@ mod state;
 mod tests;
 mod version;
 
+pub(crate) use format::{StoredRun, StoredTree};
 pub use picker::Policy;
 pub(crate) use picker::{Choice, Shape, idle_groups, level_of};
-pub(crate) use run::{Run, Size, Span};
+pub(crate) use run::{Size, Span};
 pub(crate) use scheduler::{Limits, Tree};
 pub(crate) use state::State;
+#[cfg(test)]
+pub(crate) use version::Merging;
 pub(crate) use version::Version;
 
 use crate::Result;
-use crate::store::{FileRef, Files};
+use crate::store::{FileRef, Files, Record};
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -71,15 +79,31 @@ pub(crate) trait Table: Debug + Send + Sync + Sized + 'static {
     /// A merge under way. Dropped, it removes its file.
     type Merge: Debug + Send;
     /// What the table notes of new entries under the tree's lock: their class, for one.
-    type Writes: Debug + Send;
+    type Writes: Clone + Debug + Send;
 
     /// How entries of one key are understood.
     const ORDER: Order;
 
+    /// Opens a committed segment.
+    ///
+    /// # Errors
+    /// `Corrupt`; what the device says.
+    fn open(&self, files: &Files, file: &FileRef, class: Self::Class) -> Result<Self::Segment>;
+
+    /// What a commit keeps of a tree with these runs and notes.
+    fn record(&self, writes: &Self::Writes, tree: &StoredTree<Self::Class>) -> Record;
+
+    /// The first and last hash that a segment, as far as it is visible, may have.
+    fn hashes(segment: &Self::Segment) -> RangeInclusive<u64>;
+
+    /// The segment as it is seen from a hash on: whoever asks or merges it finds nothing below. `None` if there is nothing from there
+    /// on.
+    fn clip(segment: &Arc<Self::Segment>, border: u64) -> Option<Arc<Self::Segment>>;
+
     /// The file of a segment.
     fn file_ref(segment: &Self::Segment) -> FileRef;
 
-    /// What a segment holds and takes.
+    /// What a segment's file holds and takes, whatever is visible of it.
     fn segment_size(segment: &Self::Segment) -> Size;
 
     /// What a frozen run holds and takes.

@@ -53,6 +53,9 @@ pub(crate) struct Shape<C> {
     pub(crate) span: Span,
     pub(crate) level: i32,
     pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    /// Bytes of its longest piece.
+    pub(crate) longest_piece: u64,
     /// A job reads it.
     pub(crate) is_busy: bool,
 }
@@ -82,6 +85,30 @@ pub(crate) fn idle_groups<C: Copy + Ord>(
     let idle = groups.filter(|group| group.len() > 1 && group.iter().all(|(_, run)| !run.is_busy));
     idle.map(|group| Choice { inputs: group.iter().map(|(_, run)| run.id).collect(), class: group[0].0 })
         .collect()
+}
+
+/// Of runs that are all to become one, those to be merged now: all, if that leaves flash to spare, else the shortest, or the newest where
+/// the newest entry wins. A merge takes flash beside its inputs: what its open lanes write, `open_bytes`, and of each input the piece
+/// that is being read. `spare_bytes` are allowed for that; two runs are merged in any case.
+pub(super) fn sparing<C: Copy + Ord>(
+    order: Order,
+    runs: &[Shape<C>],
+    all: Choice<C>,
+    open_bytes: u64,
+    spare_bytes: u64,
+) -> Choice<C> {
+    let mut inputs: Vec<&Shape<C>> = runs.iter().filter(|run| all.inputs.contains(&run.id)).collect();
+    match order {
+        Order::Sums => inputs.sort_by_key(|run| run.bytes),
+        Order::NewestWins => inputs.reverse(),
+    }
+    let mut needed = open_bytes;
+    let fits = inputs.iter().take_while(|run| {
+        needed += run.longest_piece;
+        needed <= spare_bytes
+    });
+    let now = fits.count().max(2);
+    Choice { inputs: inputs.iter().take(now).map(|run| run.id).collect(), class: all.class }
 }
 
 /// The merge that is due by the length of runs, short runs first. `runs` are all on flash, the oldest first; `others` the ages of what

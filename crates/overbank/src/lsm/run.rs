@@ -14,13 +14,18 @@ pub(crate) struct Span {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Size {
     pub(crate) entries: u64,
+    /// How many of the entries only take away.
+    pub(crate) tombstones: u64,
+    /// How often the others were inserted.
+    pub(crate) occurrences: u64,
     /// On flash.
     pub(crate) bytes: u64,
     /// In RAM.
     pub(crate) memory_bytes: usize,
 }
 
-/// A run on flash: one file, or several that follow each other in hash order.
+/// A run on flash: one file, or several that follow each other in hash order. Where a merge has published a part of its result, its
+/// inputs have their pieces from the border on, and the result those below it: see [`Merging`](super::version::Merging).
 #[derive(Debug)]
 pub(crate) struct Run<T: Table> {
     pub(crate) id: u64,
@@ -28,6 +33,8 @@ pub(crate) struct Run<T: Table> {
     pub(crate) span: Span,
     pub(crate) level: i32,
     pub(crate) pieces: Vec<Arc<T::Segment>>,
+    /// What pieces held that a merge under way has replaced.
+    pub(crate) replaced: Size,
 }
 
 /// A run in RAM.
@@ -50,19 +57,35 @@ impl Span {
     }
 }
 
+impl std::ops::Add for Size {
+    type Output = Size;
+
+    fn add(self, other: Size) -> Size {
+        Size {
+            entries: self.entries + other.entries,
+            tombstones: self.tombstones + other.tombstones,
+            occurrences: self.occurrences.saturating_add(other.occurrences),
+            bytes: self.bytes + other.bytes,
+            memory_bytes: self.memory_bytes + other.memory_bytes,
+        }
+    }
+}
+
 impl std::iter::Sum for Size {
     fn sum<I: Iterator<Item = Size>>(sizes: I) -> Size {
-        sizes.fold(Size::default(), |a, b| Size {
-            entries: a.entries + b.entries,
-            bytes: a.bytes + b.bytes,
-            memory_bytes: a.memory_bytes + b.memory_bytes,
-        })
+        sizes.fold(Size::default(), |a, b| a + b)
     }
 }
 
 impl<T: Table> Run<T> {
+    /// What it takes now. Entries are those of its whole files.
     pub(crate) fn size(&self) -> Size {
         self.pieces.iter().map(|piece| T::segment_size(piece)).sum()
+    }
+
+    /// Entries that it held before the merge that reads it began.
+    pub(crate) fn entries(&self) -> u64 {
+        self.size().entries + self.replaced.entries
     }
 }
 

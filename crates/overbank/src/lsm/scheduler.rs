@@ -16,9 +16,11 @@ use super::picker::{Choice, Policy, idle_groups};
 use super::state::{NoSpace, State, Taken};
 use super::version::Version;
 use crate::lock::{lock, wait};
-use crate::store::{FileId, Files, Spawner};
+use crate::store::{FileId, Files, Publisher, Spawner};
 use crate::{Error, Result};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+#[cfg(test)]
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
 /// Blocks that a step reads, of 1,000 to 2,500 fingerprints each: some milliseconds of a core.
 const STEP_BLOCKS: u64 = 48;
@@ -30,15 +32,41 @@ pub(crate) struct Limits {
     pub(crate) frozen_bytes: usize,
     /// Entries of a run that a flush of full RAM makes.
     pub(crate) flush_entries: u64,
-    /// Lanes of a merge.
+    /// Lanes of a merge that are open at a time: threads that may work on it.
     pub(crate) lanes: usize,
     /// Open merges at a time, beside a flush.
     pub(crate) merges: usize,
+    /// A merge of fewer entries is not worth a second thread, and its pieces not a second file.
+    pub(crate) lane_entries_min: u64,
+    /// Shorter pieces are not worth a sync of their own, whatever space they give back.
+    pub(crate) piece_bytes_min: u64,
 }
 
 impl Limits {
     /// The share of the frozen runs' room at which a flush begins: by the time it is done, what has come since fills the rest.
     pub(crate) const FLUSH: (usize, usize) = (9, 16);
+    /// [`Limits::lane_entries_min`] and [`Limits::piece_bytes_min`] of a tree that is not a test's.
+    pub(crate) const LANE_ENTRIES_MIN: u64 = 1 << 20;
+    pub(crate) const PIECE_BYTES_MIN: u64 = 256 << 10;
+    /// The most pieces of a run: a merge of the whole tree gives its inputs' space back in so many parts. A merge of a few runs then holds
+    /// a sixty-fourth of the tree for each beside what it writes, and a tree has some hundred files open.
+    pub(crate) const PIECES_MAX: u64 = 64;
+    /// The share of the tree's flash, and the least bytes, that merging all of it may take beside.
+    pub(crate) const SPARE: (u64, u64) = (3, 25);
+    pub(crate) const SPARE_BYTES_MIN: u64 = 4 << 20;
+
+    /// Lanes of a merge of so many entries, for its threads.
+    pub(super) fn lanes_for_threads(&self, entries: u64) -> u64 {
+        (entries / self.lane_entries_min).clamp(1, self.lanes as u64)
+    }
+
+    /// Lanes of a merge of so many entries and bytes, where the tree has `all_bytes`: so many that none makes a piece that is a large part
+    /// of the tree.
+    pub(super) fn lanes_for_space(&self, entries: u64, bytes: u64, all_bytes: u64) -> u64 {
+        let share = u128::from(bytes) * u128::from(Limits::PIECES_MAX) / u128::from(all_bytes.max(1));
+        let for_space = (share as u64).min(Limits::PIECES_MAX).min(bytes / self.piece_bytes_min);
+        self.lanes_for_threads(entries).max(for_space)
+    }
 }
 
 /// Runs that are merged in the background, as all threads see them.
@@ -49,10 +77,23 @@ pub(crate) struct Tree<T: Table> {
     files: Files,
     policy: Policy,
     spawner: Spawner,
+    /// Commits merges between two commits; none in a store that is open read-only.
+    pub(super) publisher: OnceLock<Publisher>,
     state: Mutex<State<T>>,
     /// A lane came back, or a job began or ended.
     changed: Condvar,
     pace: Pace,
+    #[cfg(test)]
+    pub(super) test: Test,
+}
+
+/// What tests ask for and count.
+#[cfg(test)]
+#[derive(Default, Debug)]
+pub(super) struct Test {
+    /// However little space a record between two commits gives back, it is written.
+    pub(super) publishes_always: AtomicBool,
+    pub(super) published: AtomicU64,
 }
 
 impl<T: Table> Tree<T> {
@@ -64,7 +105,26 @@ impl<T: Table> Tree<T> {
         state: State<T>,
     ) -> Arc<Self> {
         let (state, changed, pace) = (Mutex::new(state), Condvar::new(), Pace::default());
-        Arc::new(Tree { table, limits, files, policy, spawner, state, changed, pace })
+        let publisher = OnceLock::new();
+        Arc::new(Tree {
+            table,
+            limits,
+            files,
+            policy,
+            spawner,
+            publisher,
+            state,
+            changed,
+            pace,
+            #[cfg(test)]
+            test: Test::default(),
+        })
+    }
+
+    /// Lets merges give space back between two commits.
+    pub(crate) fn publish_by(&self, publisher: Publisher) {
+        // Whoever opens a summary does so once.
+        let _ = self.publisher.set(publisher);
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -93,9 +153,9 @@ impl<T: Table> Tree<T> {
         let is_full = state.no_space.as_ref().is_some_and(|full| full.is_flush);
         let begins_at = self.frozen_room(state) / Limits::FLUSH.1 * Limits::FLUSH.0;
         if state.version().frozen_bytes > begins_at && !is_full {
-            state.begin_flush(self.limits.lanes);
+            state.begin_flush(&self.limits);
         }
-        state.begin_merges(self.policy, self.limits.flush_entries, self.limits.lanes);
+        state.begin_merges(self.policy, &self.limits);
         self.wake(state);
     }
 
@@ -104,8 +164,7 @@ impl<T: Table> Tree<T> {
         let level = state.version().runs.iter().map(|run| run.level).max().unwrap_or(-1);
         self.pace.set_work(!state.jobs.is_empty(), level, self.policy);
         self.changed.notify_all();
-        while state.drivers < self.threads() && state.drivers < state.lanes_to_take(self.limits.merges, true)
-        {
+        while state.drivers < self.threads() && state.drivers < state.lanes_to_take(&self.limits, true) {
             state.drivers += 1;
             let tree = Arc::clone(self);
             self.spawner.spawn(move || tree.drive());
@@ -129,8 +188,8 @@ impl<T: Table> Tree<T> {
     /// # Errors
     /// `Full`, `Corrupt`, `Io`: the lane's job was given up.
     pub(crate) fn step(self: &Arc<Self>, may_end: bool) -> Result<bool> {
-        let (merges, is_behind) = (self.limits.merges, self.threads() > 0);
-        let Some(mut taken) = self.state().take_lane(merges, self.may_end(may_end), is_behind) else {
+        let (may_end, is_behind) = (self.may_end(may_end), self.threads() > 0);
+        let Some(mut taken) = self.state().take_lane(&self.limits, may_end, is_behind) else {
             return Ok(false);
         };
         let (job, lane, is_flush) = (taken.job, taken.lane, taken.is_flush);
@@ -149,12 +208,15 @@ impl<T: Table> Tree<T> {
                 };
                 self.wake(&mut state);
                 drop(state);
-                self.discard(dead)?;
+                if !dead.is_empty() {
+                    self.retire(dead);
+                    self.publish_merges()?;
+                }
                 if let Some(stage) = orphaned {
                     // A piece that is whole has a file, any other stage removes its own.
                     let file = stage.into_piece().map(|piece| T::file_ref(&piece).id);
                     self.state().orphaned_lanes -= 1;
-                    self.discard(file.into_iter().collect())?;
+                    self.retire(file.into_iter().collect());
                 }
                 Ok(true)
             }
@@ -174,18 +236,23 @@ impl<T: Table> Tree<T> {
         may_end || self.threads() == 0
     }
 
-    /// Removes files that nothing names, in the background: that takes as long as they are.
-    ///
-    /// # Errors
-    /// What the device says, where there is no background.
-    pub(crate) fn discard(&self, dead: Vec<FileId>) -> Result<()> {
+    /// Gives files up that no version has any more, in the background: to remove them takes as long as they are.
+    pub(crate) fn retire(&self, dead: Vec<FileId>) {
         let files = self.files.clone();
-        let discard = move || dead.into_iter().try_for_each(|file| files.discard(file));
+        let retire = move || dead.into_iter().for_each(|file| files.retire(file));
         if self.threads() == 0 {
-            return discard();
+            return retire();
         }
-        self.spawner.spawn(discard);
-        Ok(())
+        self.spawner.spawn(move || {
+            retire();
+            Ok(())
+        });
+    }
+
+    /// Publishes what merges have done. Returns the files that nobody needs any more.
+    pub(super) fn publish_news(self: &Arc<Self>, state: &mut State<T>) -> Vec<FileId> {
+        let jobs = state.merges_with_news();
+        jobs.into_iter().flat_map(|job| state.publish(job, self.limits.flush_entries, self.policy)).collect()
     }
 
     fn publish(self: &Arc<Self>, state: &mut State<T>, job: u64) -> Vec<FileId> {
@@ -234,7 +301,7 @@ impl<T: Table> Tree<T> {
     fn wait_for_work(&self, may_end: bool, is_enough: impl Fn() -> bool) {
         let state = self.state();
         // Under the lock that whoever brings a lane back takes: one that came back since was told of already, and perhaps the last.
-        let has_lane = state.lanes_to_take(self.limits.merges, self.may_end(may_end)) > 0;
+        let has_lane = state.lanes_to_take(&self.limits, self.may_end(may_end)) > 0;
         if state.jobs.is_empty() || has_lane || is_enough() {
             return;
         }
@@ -264,7 +331,8 @@ impl<T: Table> Tree<T> {
         }
     }
 
-    /// Merges everything that may be merged: one run for each class that [`Table::whole_class`] gives.
+    /// Merges everything that may be merged: one run for each class that [`Table::whole_class`] gives; in several merges where one would
+    /// take much flash beside.
     ///
     /// # Errors
     /// As [`Tree::finish_merges`].
@@ -277,7 +345,10 @@ impl<T: Table> Tree<T> {
             if choices.is_empty() {
                 return Ok(());
             }
-            choices.into_iter().for_each(|choice| state.begin_merge(choice, self.limits.lanes));
+            for all in choices {
+                let choice = state.spare(all, &self.limits);
+                state.begin_merge(choice, &self.limits);
+            }
             self.wake(&mut state);
             drop(state);
             self.finish_merges(first_job)?;
@@ -315,7 +386,7 @@ impl<T: Table> Tree<T> {
             if let Some(full) = state.no_space.as_ref().filter(is_new) {
                 return Err(full.error());
             }
-            state.begin_flush(self.limits.lanes);
+            state.begin_flush(&self.limits);
             self.wake(&mut state);
             if state.jobs.is_empty() && !state.joining.is_empty() {
                 // What is to be flushed is being joined.
@@ -351,6 +422,25 @@ impl<T: Table> Tree<T> {
 
 #[cfg(test)]
 impl<T: Table> Tree<T> {
+    /// Writes a record between two commits for any space that it gives back.
+    pub(crate) fn publish_always(&self) {
+        self.test.publishes_always.store(true, Ordering::Relaxed);
+    }
+
+    /// Begins to merge everything.
+    pub(crate) fn begin_all(self: &Arc<Self>) {
+        let mut state = self.state();
+        for choice in idle_groups(&state.shapes(), |run| Some(T::whole_class(run.class))) {
+            state.begin_merge(choice, &self.limits);
+        }
+        self.wake(&mut state);
+    }
+
+    /// Records that were written between two commits.
+    pub(crate) fn published(&self) -> u64 {
+        self.test.published.load(Ordering::Relaxed)
+    }
+
     /// Whether a merge or flush has read something.
     pub(crate) fn has_begun_job(&self) -> bool {
         self.state().jobs.iter().any(|job| job.has_begun())

@@ -4,20 +4,20 @@
 
 use super::commit::Durable;
 use super::frozen::Joining;
-use super::job::{Lane, MergeJob, Stage, lanes};
-use super::picker::{Choice, Policy, Shape, due, level_of};
-use super::run::{FrozenRun, Run, Span};
-use super::version::{Edit, Version};
+use super::job::{MergeJob, Stage, lanes};
+use super::picker::{Choice, Policy, Shape, due, level_of, sparing};
+use super::run::{FrozenRun, Run, Size, Span};
+use super::scheduler::Limits;
+use super::version::{Edit, Merging, Version};
 use super::{Input, LaneSpec, Order, Table};
 use crate::Error;
 use crate::store::FileId;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// After a full disk, merges are tried again when so many memtables have come since.
 const RETRY_MEMTABLES: u64 = 16;
-/// A merge of fewer entries is not worth a second thread, and its pieces not a second file.
-const LANE_ENTRIES_MIN: u64 = 1 << 20;
 
 /// A disk that was full.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct State<T: Table> {
     pub(crate) is_changed: bool,
     /// Background threads that look for lanes.
     pub(super) drivers: usize,
-    pub(super) durable: Durable,
+    pub(super) durable: Durable<T>,
     next_id: u64,
 }
 
@@ -77,12 +77,12 @@ pub(super) struct Taken<T: Table> {
 }
 
 impl<T: Table> State<T> {
-    /// Of a tree with these runs on flash, whose ids are below their number, and with so many writers.
-    pub(crate) fn new(writes: T::Writes, memtables: u64, writers: usize, runs: Vec<Run<T>>) -> Self {
-        let next_id = runs.iter().map(|run| run.id + 1).max().unwrap_or(0);
+    /// Of a tree with this version and so many writers.
+    pub(crate) fn new(writes: T::Writes, memtables: u64, writers: usize, version: Version<T>) -> Self {
+        let next_id = version.runs.iter().map(|run| run.id + 1).max().unwrap_or(0);
         State {
-            durable: Durable::of(&runs),
-            version: Arc::new(Version::new(runs)),
+            durable: Durable::nothing(),
+            version: Arc::new(version),
             jobs: Vec::new(),
             joining: Joining::default(),
             writes,
@@ -101,8 +101,14 @@ impl<T: Table> State<T> {
         &self.version
     }
 
-    pub(super) fn edit(&mut self, edit: Edit<T>) {
-        self.version = Arc::new(self.version.edited(edit));
+    /// Makes the next version. Returns the files that it does not have any more.
+    fn edit(&mut self, edit: Edit<T>) -> Vec<FileId> {
+        let before = Arc::clone(&self.version);
+        let has_files =
+            edit.merging.is_some() || before.runs.iter().any(|run| edit.removed.contains(&run.id));
+        self.version = Arc::new(before.edited(edit));
+        let after = if has_files { self.version.files() } else { BTreeSet::new() };
+        if has_files { before.files().difference(&after).copied().collect() } else { Vec::new() }
     }
 
     pub(super) fn new_id(&mut self) -> u64 {
@@ -124,7 +130,9 @@ impl<T: Table> State<T> {
     pub(crate) fn shapes(&self) -> Vec<Shape<T::Class>> {
         let shape = |run: &Run<T>| {
             let Run { id, class, span, level, .. } = *run;
-            Shape { id, class, span, level, entries: run.size().entries, is_busy: self.is_busy(id) }
+            let is_busy = self.is_busy(id) || self.version.is_merging(id);
+            let (bytes, longest_piece) = (run.size().bytes, run.longest_piece_bytes());
+            Shape { id, class, span, level, entries: run.entries(), bytes, longest_piece, is_busy }
         };
         self.version.runs.iter().map(shape).collect()
     }
@@ -154,7 +162,7 @@ impl<T: Table> State<T> {
         let has_entries = T::frozen_size(&entries).entries > 0;
         let id = self.new_id();
         let frozen = has_entries.then(|| FrozenRun { id, class, span, entries: Arc::new(entries) });
-        self.edit(Edit { removed, frozen, run: None });
+        self.edit(Edit { removed, frozen, ..Edit::default() });
     }
 
     /// Adds a segment that is as new as a memtable that is frozen now.
@@ -162,7 +170,8 @@ impl<T: Table> State<T> {
         let span = Span { oldest: self.memtables, newest: self.memtables };
         self.memtables += 1;
         self.is_changed = true;
-        let run = Run { id: self.new_id(), class, span, level, pieces: vec![Arc::new(segment)] };
+        let (id, pieces) = (self.new_id(), vec![Arc::new(segment)]);
+        let run = Run { id, class, span, level, pieces, replaced: Size::default() };
         self.edit(Edit { run: Some(run), ..Edit::default() });
     }
 
@@ -171,7 +180,7 @@ impl<T: Table> State<T> {
     }
 
     /// Begins to flush the frozen runs, of the oldest one's class if there are several, unless that is under way.
-    pub(super) fn begin_flush(&mut self, lanes: usize) {
+    pub(super) fn begin_flush(&mut self, limits: &Limits) {
         if self.jobs.iter().any(|job| job.is_flush) {
             return;
         }
@@ -184,90 +193,133 @@ impl<T: Table> State<T> {
         };
         let Some(class) = idle.first().map(|one| one.class) else { return };
         let inputs = || idle.iter().filter(|one| one.class == class);
-        let entries = inputs().map(|one| one.size().entries).sum();
+        let entries: u64 = inputs().map(|one| one.size().entries).sum();
         let choice = Choice { inputs: inputs().map(|one| one.id).collect(), class };
-        self.begin(true, choice, entries, lanes);
+        let parts = limits.lanes_for_threads(entries);
+        self.begin(true, choice, entries, 0, parts);
     }
 
-    /// Begins the merges that are due.
-    pub(super) fn begin_merges(&mut self, policy: Policy, flush_entries: u64, lanes: usize) {
+    /// Begins the merges that are due, and goes on with those that were cut off.
+    pub(super) fn begin_merges(&mut self, policy: Policy, limits: &Limits) {
         if self.no_space.as_ref().is_some_and(|full| self.memtables < full.retry_memtables) {
             return;
         }
+        self.resume(limits);
         loop {
             let shapes = self.shapes();
             let in_memory: Vec<Span> = self.version.frozen.iter().map(|one| one.span).collect();
             let wanted = T::wanted(&self.writes, &shapes);
-            let choice = wanted.or_else(|| due(T::ORDER, &shapes, &in_memory, flush_entries, policy));
+            let choice = wanted.or_else(|| due(T::ORDER, &shapes, &in_memory, limits.flush_entries, policy));
             let Some(choice) = choice else { return };
-            self.begin_merge(choice, lanes);
+            self.begin_merge(choice, limits);
+        }
+    }
+
+    /// Goes on with merges that have published a part of their result and are nobody's job.
+    fn resume(&mut self, limits: &Limits) {
+        let version = Arc::clone(&self.version);
+        for Merging { inputs, output, border } in &version.merges {
+            let is_job = self.jobs.iter().any(|job| job.output == Some(*output));
+            let Some(run) = version.runs.iter().find(|run| run.id == *output).filter(|_| !is_job) else {
+                continue;
+            };
+            let of_inputs = || version.runs.iter().filter(|run| inputs.contains(&run.id));
+            let entries: u64 = of_inputs().map(Run::entries).sum();
+            // What is left has its share of the lanes.
+            let left = |whole: u64| ((u128::from(whole) * ((1 << 64) - u128::from(*border))) >> 64) as u64;
+            let bytes = of_inputs().map(|run| run.size().bytes).sum::<u64>() + run.size().bytes;
+            let parts = left(limits.lanes_for_space(entries, bytes, version.flash_bytes())) + 1;
+            let choice = Choice { inputs: inputs.clone(), class: run.class };
+            self.begin(false, choice, left(entries), *border, parts);
+            if let Some(job) = self.jobs.iter_mut().find(|job| job.inputs == *inputs) {
+                job.output = Some(*output);
+            }
         }
     }
 
     /// Begins to merge runs on flash.
-    pub(super) fn begin_merge(&mut self, choice: Choice<T::Class>, lanes: usize) {
-        let inputs = self.version.runs.iter().filter(|run| choice.inputs.contains(&run.id));
-        let entries = inputs.map(|run| run.size().entries).sum();
-        self.begin(false, choice, entries, lanes);
+    pub(super) fn begin_merge(&mut self, choice: Choice<T::Class>, limits: &Limits) {
+        let inputs = || self.version.runs.iter().filter(|run| choice.inputs.contains(&run.id));
+        let entries: u64 = inputs().map(Run::entries).sum();
+        let bytes: u64 = inputs().map(|run| run.size().bytes).sum();
+        let parts = limits.lanes_for_space(entries, bytes, self.version.flash_bytes());
+        self.begin(false, choice, entries, 0, parts);
     }
 
-    fn begin(&mut self, is_flush: bool, choice: Choice<T::Class>, entries: u64, lanes_max: usize) {
+    /// Of runs that are all to become one, those to be merged now: see [`sparing`].
+    pub(super) fn spare(&self, all: Choice<T::Class>, limits: &Limits) -> Choice<T::Class> {
+        let bytes = self.version.flash_bytes();
+        let spare = (bytes / Limits::SPARE.1 * Limits::SPARE.0).max(Limits::SPARE_BYTES_MIN);
+        let open = limits.lanes as u64 * (bytes / Limits::PIECES_MAX);
+        sparing(T::ORDER, &self.shapes(), all, open, spare)
+    }
+
+    /// Begins to merge what runs have from a hash on.
+    fn begin(&mut self, is_flush: bool, choice: Choice<T::Class>, entries: u64, border: u64, parts: u64) {
         let Choice { inputs, class } = choice;
         let Some(span) = self.version.span_of(&inputs) else { return };
         // A tombstone takes from what is older than it: if all of that is merged here, there is nothing left for it to take.
-        let is_oldest = (self.version.other_spans(&inputs).map(|other| other.oldest))
+        let own = |id: &u64| self.version.merges.iter().any(|one| one.output == *id && one.inputs == inputs);
+        let mut own: Vec<u64> = self.version.runs.iter().map(|run| run.id).filter(own).collect();
+        own.extend(&inputs);
+        let is_oldest = (self.version.other_spans(&own).map(|other| other.oldest))
             .chain(self.open_memtables.iter().flatten().copied())
             .all(|oldest| oldest > span.newest);
-        let id = self.new_id();
-        let lanes = lanes((entries / LANE_ENTRIES_MIN).clamp(1, lanes_max as u64));
-        self.jobs.push(MergeJob { id, is_flush, inputs, class, span, is_oldest, entries, lanes });
+        let (id, lanes, output) = (self.new_id(), lanes(border, parts), None);
+        self.jobs.push(MergeJob { id, is_flush, inputs, output, class, span, is_oldest, entries, lanes });
         // Flushes make room, and short merges are not to wait for long ones.
         self.jobs.sort_by_key(|job| (!job.is_flush, job.entries));
     }
 
-    /// Takes a lane that can be worked on. At most `merges_max` merges are open at a time, for each holds memory.
-    pub(super) fn take_lane(
-        &mut self,
-        merges_max: usize,
-        may_end: bool,
-        is_behind: bool,
-    ) -> Option<Taken<T>> {
-        let can_go = |lane: &Lane<T>| lane.stage.can_go(may_end);
-        let open = self.open_jobs(merges_max);
-        let at = open.into_iter().find(|&at| self.jobs[at].lanes.iter().any(can_go))?;
+    /// Takes a lane that can be worked on. At most so many merges are open at a time as the limits say, for each holds memory.
+    pub(super) fn take_lane(&mut self, limits: &Limits, may_end: bool, is_behind: bool) -> Option<Taken<T>> {
+        let first = |at: usize| Some((at, self.jobs[at].lanes_to_take(limits.lanes, may_end).next()?));
+        let (at, lane) = self.open_jobs(limits.merges).into_iter().find_map(first)?;
         let job = &mut self.jobs[at];
-        let lane = job.lanes.iter().position(can_go)?;
         let stage = std::mem::replace(&mut job.lanes[lane].stage, Stage::Taken);
         let MergeJob { id, is_flush, class, is_oldest, .. } = *job;
         let spec = LaneSpec { class, range: job.lanes[lane].range.clone(), is_oldest, is_behind };
-        let inputs = if matches!(stage, Stage::Waiting) { self.inputs_of(at) } else { Vec::new() };
+        let inputs = if matches!(stage, Stage::Waiting) { self.inputs_of(at, lane) } else { Vec::new() };
         Some(Taken { job: id, is_flush, lane, stage, spec, inputs })
     }
 
-    /// What a job merges, the oldest first.
-    fn inputs_of(&self, job: usize) -> Vec<Input<T>> {
-        let ids = &self.jobs[job].inputs;
+    /// What a lane of a job merges, the oldest first.
+    fn inputs_of(&self, job: usize, lane: usize) -> Vec<Input<T>> {
+        let (ids, range) = (&self.jobs[job].inputs, &self.jobs[job].lanes[lane].range);
         let runs = self.version.runs.iter().filter(|run| ids.contains(&run.id));
         let frozen = self.version.frozen.iter().filter(|one| ids.contains(&one.id));
-        (runs.flat_map(|run| run.pieces.iter().cloned().map(Input::Flash)))
+        let has_some = |piece: &&Arc<T::Segment>| {
+            let hashes = T::hashes(piece);
+            hashes.start() <= range.end() && hashes.end() >= range.start()
+        };
+        (runs.flat_map(|run| run.pieces.iter().filter(has_some).cloned().map(Input::Flash)))
             .chain(frozen.map(|one| Input::Memory(Arc::clone(&one.entries))))
             .collect()
     }
 
     /// How many lanes [`State::take_lane`] would give.
-    pub(super) fn lanes_to_take(&self, merges_max: usize, may_end: bool) -> usize {
-        let lanes = self.open_jobs(merges_max).into_iter().flat_map(|at| &self.jobs[at].lanes);
-        lanes.filter(|lane| lane.stage.can_go(may_end)).count()
+    pub(super) fn lanes_to_take(&self, limits: &Limits, may_end: bool) -> usize {
+        let lanes = |at: usize| self.jobs[at].lanes_to_take(limits.lanes, may_end).count();
+        self.open_jobs(limits.merges).into_iter().map(lanes).sum()
     }
 
-    /// Puts a lane back where [`State::take_lane`] took it; whether its job is done.
+    /// Puts a lane back where [`State::take_lane`] took it; whether its job is to publish what it has done: all, or so much that a piece
+    /// of an input is not needed any more.
     ///
     /// # Errors
     /// The stage, if its job was given up meanwhile.
     pub(super) fn put_lane(&mut self, job: u64, lane: usize, stage: Stage<T>) -> Result<bool, Stage<T>> {
         let Some(job) = self.jobs.iter_mut().find(|one| one.id == job) else { return Err(stage) };
         job.lanes[lane].stage = stage;
-        Ok(job.is_done())
+        let Some(border) = job.border() else { return Ok(true) };
+        let is_over = |piece: &Arc<T::Segment>| *T::hashes(piece).end() < border;
+        let mut inputs = self.version.runs.iter().filter(|run| job.inputs.contains(&run.id));
+        Ok(job.has_news() && inputs.any(|run| run.pieces.iter().any(is_over)))
+    }
+
+    /// The merges that have done something which is not published.
+    pub(super) fn merges_with_news(&self) -> Vec<u64> {
+        self.jobs.iter().filter(|job| job.has_news()).map(|job| job.id).collect()
     }
 
     /// The jobs that may be worked on: flushes, merges that have begun, and the shortest others up to `merges_max`.
@@ -283,7 +335,7 @@ impl<T: Table> State<T> {
         self.jobs.iter().enumerate().filter(may_go).map(|(at, _)| at).collect()
     }
 
-    /// Ends a job without a result: its inputs stay. Returns the files that are to be removed now.
+    /// Ends a job: what it published stays, and its inputs from its border on. Returns the files that are to be removed now.
     pub(super) fn give_up(&mut self, id: u64) -> Vec<FileId> {
         let Some(at) = self.jobs.iter().position(|job| job.id == id) else { return Vec::new() };
         let job = self.jobs.remove(at);
@@ -315,21 +367,36 @@ impl<T: Table> State<T> {
         self.no_space = self.no_space.take().map(|full| NoSpace { retry_memtables: 0, ..full });
     }
 
-    /// Puts the result of a job that is done in the place of its inputs. Returns the files that are to be removed now.
+    /// Puts what a job has done in the place of what its inputs had there. Returns the files that nobody needs any more.
     pub(super) fn publish(&mut self, id: u64, flush_entries: u64, policy: Policy) -> Vec<FileId> {
         let Some(at) = self.jobs.iter().position(|job| job.id == id) else { return Vec::new() };
-        let mut job = self.jobs.remove(at);
+        let job = &mut self.jobs[at];
         // That there is room for a flush does not say that there is enough for a merge.
         self.no_space = self.no_space.take().filter(|full| job.is_flush && !full.is_flush);
-        let (inputs, class, span) = (std::mem::take(&mut job.inputs), job.class, job.span);
-        let pieces: Vec<Arc<T::Segment>> = job.into_pieces().collect();
-        let entries = pieces.iter().map(|piece| T::segment_size(piece).entries).sum();
+        let (class, span, inputs, border) = (job.class, job.span, job.inputs.clone(), job.border());
+        let mut pieces = self.version.pieces_of(job.output);
+        pieces.extend(job.take_done());
+        let entries: u64 = pieces.iter().map(|piece| T::segment_size(piece).entries).sum();
         let level = level_of(entries, flush_entries, policy);
-        let run = (!pieces.is_empty()).then(|| Run { id: self.new_id(), class, span, level, pieces });
-        self.replace(inputs, run)
+        let output = job.output.unwrap_or(self.next_id);
+        self.next_id = self.next_id.max(output + 1);
+        job.output = Some(output);
+        self.is_changed = true;
+        let is_empty = pieces.is_empty();
+        let run = Run { id: output, class, span, level, pieces, replaced: Size::default() };
+        let Some(border) = border else {
+            self.jobs.remove(at);
+            self.durable.note_merged(&inputs, output);
+            let (mut removed, run) = (inputs, (!is_empty).then_some(run));
+            removed.extend(is_empty.then_some(output));
+            return self.edit(Edit { removed, run, ..Edit::default() });
+        };
+        let merging = Some(Merging { inputs, output, border });
+        self.edit(Edit { run: Some(run), merging, ..Edit::default() })
     }
 
-    /// Drops all runs of these classes, and the jobs that read them. Returns the files that are to be removed now.
+    /// Drops all runs of these classes, and the jobs that read them; classes that are merged with each other go together. Returns the
+    /// files that nobody needs any more.
     pub(crate) fn drop_classes(&mut self, is_dropped: impl Fn(T::Class) -> bool) -> Vec<FileId> {
         let frozen = self.version.frozen.iter().filter(|one| is_dropped(one.class)).map(|one| one.id);
         let runs = self.version.runs.iter().filter(|run| is_dropped(run.class)).map(|run| run.id);
@@ -337,17 +404,8 @@ impl<T: Table> State<T> {
         let reads = |job: &&MergeJob<T>| job.inputs.iter().any(|input| removed.contains(input));
         let readers: Vec<u64> = self.jobs.iter().filter(reads).map(|job| job.id).collect();
         let mut dead: Vec<FileId> = readers.into_iter().flat_map(|job| self.give_up(job)).collect();
-        dead.extend(self.replace(removed, None));
-        dead
-    }
-
-    /// Puts a run, or none, in the place of others. Returns the files that are to be removed now.
-    fn replace(&mut self, removed: Vec<u64>, run: Option<Run<T>>) -> Vec<FileId> {
         self.is_changed = true;
-        let gone = self.version.runs.iter().filter(|run| removed.contains(&run.id));
-        let files: Vec<FileId> =
-            gone.flat_map(|run| &run.pieces).map(|piece| T::file_ref(piece).id).collect();
-        self.edit(Edit { removed, frozen: None, run });
-        self.durable.give_up(files)
+        dead.extend(self.edit(Edit { removed, ..Edit::default() }));
+        dead
     }
 }

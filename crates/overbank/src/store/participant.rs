@@ -76,8 +76,16 @@ impl Entry {
     /// # Errors
     /// `WrongKind`, `UnsupportedVersion`.
     pub fn require(&self, name: &str, kind: Kind) -> Result<()> {
+        self.require_since(name, kind, kind.version)
+    }
+
+    /// As [`Entry::require`], where versions from `oldest` on are read.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn require_since(&self, name: &str, kind: Kind, oldest: u16) -> Result<()> {
         self.require_kind(name, kind.id)?;
-        if self.structure.version != kind.version {
+        if !(oldest..=kind.version).contains(&self.structure.version) {
             let (found, supported) = (self.structure.version.into(), kind.version.into());
             return Err(Error::UnsupportedVersion {
                 what: format!("{} {name:?}", kind.name),

@@ -30,7 +30,7 @@ pub const FREQUENCY: Kind = Kind { id: 17, version: 3, name: "frequency sketch" 
 /// A file of sorted fingerprints. No summary by itself: its files are of a filter.
 pub const FINGERPRINT_SEGMENT: Kind = Kind { id: 18, version: 1, name: "file of fingerprints" };
 /// Membership beyond RAM.
-pub const FILTER: Kind = Kind { id: 19, version: 1, name: "filter" };
+pub const FILTER: Kind = Kind { id: 19, version: 2, name: "filter" };
 /// Rows that a stopped run of the command could not print.
 pub const OWED_OUTPUT: Kind = Kind { id: 64, version: 1, name: "owed output" };
 /// Which fields of a row are the key of a store.

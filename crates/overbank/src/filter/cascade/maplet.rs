@@ -254,7 +254,8 @@ impl Shared {
         for slot in slots.iter_mut().filter(|slot| !slot.memtable.is_empty()) {
             let place = self.place(slot.class);
             for (prefix, sums) in prefixes.iter().zip(&mut sums) {
-                slot.memtable.each_value(*prefix, place, |value, count| *sums.entry(value).or_default() += count);
+                slot.memtable
+                    .each_value(*prefix, place, |value, count| *sums.entry(value).or_default() += count);
             }
         }
         drop(slots);

@@ -31,7 +31,7 @@ impl Filter {
                 Merge::new(&self.shared().files, kind, &of_length(&view, bits), 0..=u64::MAX, options)?;
             let info = merge.finish()?;
             if info.fingerprints == 0 {
-                self.shared().tree.discard(vec![info.file.id])?;
+                self.shared().files.discard(info.file.id)?;
                 continue;
             }
             let run = FingerprintSegment::open(&self.shared().files, &info.file, kind)?;

@@ -27,7 +27,9 @@ pub struct Plan {
     pub writes_a_key: f64,
     /// Bytes on flash when all keys are in.
     pub flash_bytes: u64,
-    /// Bytes on flash while the largest merge is under way and nothing was committed yet.
+    /// The most bytes on flash while all is merged to one run: the merge gives its inputs back in pieces, which takes at most 0.15 of
+    /// the filter beside it and what two flushes make. Where some of what is merged was committed and some not, space comes back with
+    /// the next commit only, and it may be twice as much as the filter.
     pub flash_peak_bytes: u64,
     /// Keys that wait in RAM between two flushes.
     pub memory_keys: u64,
@@ -79,7 +81,8 @@ impl FilterOptions {
             reads_a_lookup: reads.min(flushes),
             writes_a_key: writes,
             flash_bytes,
-            flash_peak_bytes: 2 * flash_bytes,
+            flash_peak_bytes: (flash_bytes + flash_bytes / 20 * 3 + 2 * run_bytes(memory_keys as f64) as u64)
+                .min(2 * flash_bytes),
             memory_keys,
         })
     }

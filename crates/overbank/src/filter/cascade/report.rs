@@ -2,7 +2,6 @@
 
 use super::Filter;
 use super::options::FilterOptions;
-use super::table::FilterRun;
 use crate::lock::lock;
 
 /// What a filter holds and costs at this moment, from [`Filter::report`].
@@ -62,12 +61,12 @@ impl Filter {
         let in_memtables: u64 = slots.iter().map(|slot| slot.memtable.len() as u64).sum();
         let packed = || version.frozen.iter().map(|packed| &*packed.entries);
         let runs = || version.runs.iter();
-        let pieces = || runs().flat_map(|run| &run.pieces);
+        let counted = || version.counted();
         let tombstones = packed().map(|run| run.tombstones()).sum::<u64>()
-            + pieces().map(|piece| piece.tombstones()).sum::<u64>();
+            + counted().map(|(_, size)| size.tombstones).sum::<u64>();
         let entries = in_memtables
             + packed().map(|run| run.fingerprints()).sum::<u64>()
-            + runs().map(|run| run.size().entries).sum::<u64>();
+            + counted().map(|(_, size)| size.entries).sum::<u64>();
         // A key errs where one of the fingerprints is its own.
         let value_bits = shared.options.value_bits as i32;
         let share =
@@ -77,16 +76,14 @@ impl Filter {
             + (version.frozen.iter())
                 .map(|one| share(one.class.bits, one.entries.fingerprints() - one.entries.tombstones()))
                 .sum::<f64>()
-            + pieces()
-                .map(|one| share(one.kind().fingerprint_bits, one.fingerprints() - one.tombstones()))
-                .sum::<f64>();
+            + counted().map(|(run, size)| share(run.class.bits, size.entries - size.tombstones)).sum::<f64>();
         let memtables_bytes = slots.len() * shared.options.memtable_bytes();
         Report {
             options: shared.options,
             fingerprints: entries - tombstones,
             occurrences: in_memtables
                 + packed().map(|run| run.occurrences()).sum::<u64>()
-                + pieces().map(|piece| piece.occurrences()).sum::<u64>(),
+                + counted().map(|(_, size)| size.occurrences).sum::<u64>(),
             tombstones,
             in_memory: in_memtables + packed().map(|run| run.fingerprints()).sum::<u64>(),
             flash_bytes: runs().map(|run| run.size().bytes).sum(),
@@ -98,7 +95,7 @@ impl Filter {
             generation: state.writes.generation,
             pane: state.writes.pane,
             runs: runs()
-                .map(|run: &FilterRun| RunReport {
+                .map(|run| RunReport {
                     level: run.level,
                     fingerprint_bits: run.class.bits,
                     fingerprints: run.size().entries,

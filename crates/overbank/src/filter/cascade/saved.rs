@@ -3,18 +3,18 @@
 //! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
 //! until a commit that does not name it.
 
-use super::format::{RunState, State};
+use super::format::{OLDEST_VERSION, State};
 use super::options::FilterOptions;
 use super::shared::Shared;
-use super::table::{FilterRun, FilterState, FingerprintTable};
+use super::table::{FilterState, FingerprintTable};
 use super::write_class::WriteClass;
 use super::{Filter, Maplet, MapletOptions};
 use crate::error::invalid;
-use crate::filter::run::{FingerprintSegment, RunKind, Sign};
+use crate::filter::run::{RunKind, Sign};
 use crate::lock::lock;
-use crate::lsm::{Limits, Tree};
+use crate::lsm::{Limits, Tree, Version};
 use crate::store::registry::{self, Kind};
-use crate::store::{Entry, FileRef, Openable, Participant, Prepared, Record, Reservation, Store, Structure};
+use crate::store::{Entry, Openable, Participant, Prepared, Reservation, Store, Structure};
 use crate::{Error, Result};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -104,7 +104,7 @@ impl Core {
         }
         options.check()?;
         let writes = WriteClass { revision: 0, generation: 0, pane: 0 };
-        let mut state = FilterState::new(writes, 0, options.writers, Vec::new());
+        let mut state = FilterState::new(writes, 0, options.writers, Version::default());
         state.is_changed = true;
         Self::assemble(store, name, options, state)
     }
@@ -116,17 +116,18 @@ impl Core {
         entry: &Entry,
         is_maplet: bool,
     ) -> Result<Self> {
-        let stored = decode(name, entry)?;
-        check_kind(name, &stored.options, is_maplet)?;
-        let options = options.with_shape_of(&stored.options)?;
+        let State { options: stored, writes, tree } = decode(name, entry)?;
+        check_kind(name, &stored, is_maplet)?;
+        let options = options.with_shape_of(&stored)?;
         if store.is_read_only() {
             options.check_for_reading()?
         } else {
             options.check()?
         }
-        let runs = recovered_runs(store, name, &stored, &entry.record.files)?;
-        let writes = WriteClass { revision: 0, generation: stored.generation, pane: stored.pane };
-        let mut state = FilterState::new(writes, stored.logs, options.writers, runs);
+        let table = FingerprintTable { options, kind: kind_of(store) };
+        let version = tree.open(&table, store.files(), name)?;
+        let mut state = FilterState::new(writes, tree.memtables, options.writers, version);
+        state.note_committed(tree, writes);
         state.reach_longest(&options);
         Self::assemble(store, name, options, state)
     }
@@ -138,31 +139,13 @@ impl Core {
         let read_only = store.is_read_only().then(|| store.device().path());
         let spawner = store.workers().spawner();
         let limits = shares(&options, spawner.threads());
-        let table = FingerprintTable { kind: kind_of(store) };
+        let table = FingerprintTable { options, kind: kind_of(store) };
         let files = store.files().clone();
         let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
+        tree.publish_by(store.publisher(name));
         let shared = Shared::new(name, options, (files, store.hasher()), read_only, tree);
         Ok(Core { shared, reservation: Mutex::new(Some(reservation)) })
     }
-}
-
-/// The runs that a commit names.
-fn recovered_runs(store: &Store, name: &str, stored: &State, named: &[FileRef]) -> Result<Vec<FilterRun>> {
-    let pieces: usize = stored.runs.iter().map(|run| run.pieces).sum();
-    if pieces != named.len() {
-        let (expected, found) = (pieces.to_string(), named.len().to_string());
-        let what = "number of files";
-        return Err(Error::Corrupt { path: name.into(), at: 0, what, expected, found });
-    }
-    let mut named = named.iter();
-    let run = |(id, run): (u64, &RunState)| {
-        let RunState { level, class, span, .. } = *run;
-        let kind = RunKind { fingerprint_bits: class.bits, ..kind_of(store) };
-        let pieces = (named.by_ref().take(run.pieces))
-            .map(|file| Ok(Arc::new(FingerprintSegment::open(store.files(), file, kind)?)));
-        Ok(FilterRun { id, class, span, level, pieces: pieces.collect::<Result<_>>()? })
-    };
-    (0..).zip(&stored.runs).map(run).collect()
 }
 
 /// A filter has no values, a maplet has.
@@ -190,7 +173,8 @@ pub(super) fn shares(options: &FilterOptions, threads: usize) -> Limits {
     let flushed_bytes = frozen_bytes / Limits::FLUSH.1 * Limits::FLUSH.0;
     let flush_keys = flushed_bytes / options.packed_memtable_bytes() * options.memtable_keys();
     let flush_entries = flush_keys.max(options.memtable_keys()) as u64;
-    Limits { frozen_bytes, flush_entries, lanes, merges }
+    let (lane_entries_min, piece_bytes_min) = (Limits::LANE_ENTRIES_MIN, Limits::PIECE_BYTES_MIN);
+    Limits { frozen_bytes, flush_entries, lanes, merges, lane_entries_min, piece_bytes_min }
 }
 
 impl Participant for Core {
@@ -201,35 +185,19 @@ impl Participant for Core {
     fn prepare(&self) -> Result<Prepared> {
         let shared = &self.shared;
         shared.check_whole()?;
-        // What a commit that failed would have named, and was replaced since, is not needed.
-        let dead = shared.state().forget_prepared();
-        shared.tree.discard(dead)?;
-        if !shared.state().is_changed {
+        if !shared.tree.is_changed() {
             return Ok(Prepared::Unchanged);
         }
         shared.flush()?;
-        let mut state = shared.state();
-        let files = state.prepare();
-        let run = |run: &FilterRun| {
-            let FilterRun { level, class, span, .. } = *run;
-            RunState { level, class, pieces: run.pieces.len(), span }
-        };
-        let state = State {
-            options: shared.options,
-            logs: state.memtables,
-            generation: state.writes.generation,
-            pane: state.writes.pane,
-            runs: state.version().runs.iter().map(run).collect(),
-        };
-        Ok(Prepared::Changed(Record { state: state.encode(), files }))
+        Ok(Prepared::Changed(shared.tree.prepare()))
     }
 
     fn committed(&self) {
-        self.shared.state().committed();
+        self.shared.tree.committed();
     }
 
     fn is_changed(&self) -> bool {
-        self.shared.state().has_uncommitted()
+        self.shared.tree.is_changed()
     }
 
     fn close(&self) {
@@ -248,6 +216,7 @@ fn kind_of(store: &Store) -> RunKind {
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    entry.require(name, registry::FILTER)?;
-    State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
+    entry.require_since(name, registry::FILTER, OLDEST_VERSION)?;
+    let state = State::decode(&entry.record.state, &entry.record.files);
+    state.map_err(|error| error.in_file(Path::new(name)))
 }

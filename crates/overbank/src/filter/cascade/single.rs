@@ -103,7 +103,8 @@ impl Shared {
         prefix: u64,
         presence: bool,
     ) -> Result<Found> {
-        let count = if slot.memtable.is_empty() { 0 } else { slot.memtable.count(prefix, self.place(slot.class)) };
+        let count =
+            if slot.memtable.is_empty() { 0 } else { slot.memtable.count(prefix, self.place(slot.class)) };
         self.in_memtables(others, sum + count, prefix, presence)
     }
 

@@ -1,18 +1,22 @@
 //! Runs of fingerprints, as the room `lsm` merges them.
 
+use super::format;
+use super::options::FilterOptions;
 use super::write_class::WriteClass;
 use crate::Result;
 use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, PackedRun, RunKind, Source};
 use crate::lsm::{
-    Choice, Input, LaneSpec, Order, Run, Shape, Size, State, Stepped, Table, Tree, Version, idle_groups,
+    Choice, Input, LaneSpec, Order, Shape, Size, State, Stepped, StoredTree, Table, Tree, Version,
+    idle_groups,
 };
-use crate::store::{FileRef, Files};
+use crate::store::{FileRef, Files, Record};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The runs of a cascade filter.
 #[derive(Debug)]
 pub(super) struct FingerprintTable {
+    pub(super) options: FilterOptions,
     /// The kind of all runs, but for the length of fingerprints.
     pub(super) kind: RunKind,
 }
@@ -29,7 +33,6 @@ pub(super) struct RunClass {
 pub(super) type FilterTree = Tree<FingerprintTable>;
 pub(super) type FilterState = State<FingerprintTable>;
 pub(super) type FilterVersion = Version<FingerprintTable>;
-pub(super) type FilterRun = Run<FingerprintTable>;
 
 impl FingerprintTable {
     pub(super) fn kind_of(&self, class: RunClass) -> RunKind {
@@ -54,6 +57,22 @@ impl Table for FingerprintTable {
 
     const ORDER: Order = Order::Sums;
 
+    fn open(&self, files: &Files, file: &FileRef, class: RunClass) -> Result<FingerprintSegment> {
+        FingerprintSegment::open(files, file, self.kind_of(class))
+    }
+
+    fn record(&self, writes: &WriteClass, tree: &StoredTree<RunClass>) -> Record {
+        Record { state: format::encode(&self.options, writes, tree), files: tree.files() }
+    }
+
+    fn hashes(segment: &FingerprintSegment) -> RangeInclusive<u64> {
+        segment.hashes()
+    }
+
+    fn clip(segment: &Arc<FingerprintSegment>, border: u64) -> Option<Arc<FingerprintSegment>> {
+        segment.clipped(border).map(Arc::new)
+    }
+
     fn file_ref(segment: &FingerprintSegment) -> FileRef {
         segment.file_ref()
     }
@@ -61,13 +80,21 @@ impl Table for FingerprintTable {
     fn segment_size(segment: &FingerprintSegment) -> Size {
         Size {
             entries: segment.fingerprints(),
+            tombstones: segment.tombstones(),
+            occurrences: segment.occurrences(),
             bytes: segment.file_ref().bytes,
             memory_bytes: segment.memory_bytes(),
         }
     }
 
     fn frozen_size(frozen: &PackedRun) -> Size {
-        Size { entries: frozen.fingerprints(), bytes: 0, memory_bytes: frozen.memory_bytes() }
+        Size {
+            entries: frozen.fingerprints(),
+            tombstones: frozen.tombstones(),
+            occurrences: frozen.occurrences(),
+            bytes: 0,
+            memory_bytes: frozen.memory_bytes(),
+        }
     }
 
     fn begin(&self, files: &Files, inputs: &[Input<Self>], lane: &LaneSpec<RunClass>) -> Result<Merge> {

@@ -28,7 +28,8 @@ impl Shared {
         let dead = state.drop_classes(|class| class.pane < oldest);
         self.tree.schedule(&mut state);
         drop(state);
-        self.tree.discard(dead)
+        self.tree.retire(dead);
+        Ok(())
     }
 
     /// As [`Filter::flush`](super::Filter::flush).

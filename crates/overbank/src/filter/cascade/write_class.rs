@@ -94,7 +94,7 @@ impl FilterState {
     fn fingerprints_of(&self, generation: u32, options: &FilterOptions) -> u64 {
         let bits = options.bits(generation) + options.value_bits;
         let packed = self.version().frozen.iter().filter(|packed| packed.class.bits == bits);
-        let runs = self.version().runs.iter().filter(|run| run.class.bits == bits);
-        packed.map(|packed| packed.size().entries).chain(runs.map(|run| run.size().entries)).sum()
+        let runs = self.version().counted().filter(|(run, _)| run.class.bits == bits);
+        packed.map(|packed| packed.size().entries).chain(runs.map(|(_, size)| size.entries)).sum()
     }
 }

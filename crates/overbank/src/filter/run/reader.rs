@@ -9,13 +9,16 @@ use crate::store::{FileRef, Files};
 use crate::{Error, Result};
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
+use std::sync::Arc;
 
 /// An open run: its fences are in RAM. Shared by all threads; it stays readable after its file is removed.
 #[derive(Debug)]
 pub struct FingerprintSegment {
-    pub(super) segment: Segment,
+    pub(super) segment: Arc<Segment>,
     pub(super) kind: RunKind,
     meta: Meta,
+    /// What stands below this fingerprint is not seen; see [`FingerprintSegment::clipped`].
+    first: u64,
 }
 
 impl FingerprintSegment {
@@ -35,9 +38,24 @@ impl FingerprintSegment {
             let (expected, found) = (format!("{:?}", kind.sign), format!("{:?}", meta.sign));
             return Err(Error::Incompatible { what: "what a run's counts are of", expected, found });
         }
-        let run = FingerprintSegment { segment, kind, meta };
+        let run = FingerprintSegment { segment: Arc::new(segment), kind, meta, first: 0 };
         run.check_range(file)?;
         Ok(run)
+    }
+
+    /// The run as it is seen from the hash `border` on, which no two entries of a key stand on either side of: whoever asks or reads it
+    /// finds nothing below, and what it says of itself is of the whole file. `None` if there is nothing from there on.
+    pub(crate) fn clipped(&self, border: u64) -> Option<Self> {
+        let (_, last) = self.segment.hash_range()?;
+        let first = border.div_ceil(1 << self.kind.shift()).max(self.first);
+        let (segment, kind, meta) = (Arc::clone(&self.segment), self.kind, self.meta);
+        (border <= last).then_some(FingerprintSegment { segment, kind, meta, first })
+    }
+
+    /// The hashes from the first to the last that it may have.
+    pub(crate) fn hashes(&self) -> RangeInclusive<u64> {
+        let (first, last) = self.segment.hash_range().unwrap_or((1, 0));
+        first.max(self.kind.hash(self.first))..=last
     }
 
     /// What its fingerprints are.
@@ -81,13 +99,17 @@ impl FingerprintSegment {
     /// # Cost
     /// Two cache misses, no I/O.
     pub fn block_of(&self, fingerprint: u64) -> Range<u64> {
-        if fingerprint > self.max() { 0..0 } else { self.segment.find(self.kind.hash(fingerprint)) }
+        if !(self.first..=self.max()).contains(&fingerprint) {
+            0..0
+        } else {
+            self.segment.find(self.kind.hash(fingerprint))
+        }
     }
 
     /// The blocks that may have a fingerprint in `range`.
     pub(super) fn blocks_of(&self, range: &RangeInclusive<u64>) -> Range<u64> {
         let Some((first, last)) = self.segment.hash_range() else { return 0..0 };
-        let (from, to) = (*range.start(), (*range.end()).min(self.max()));
+        let (from, to) = ((*range.start()).max(self.first), (*range.end()).min(self.max()));
         if from > to || self.kind.hash(from) > last || self.kind.hash(to) < first {
             return 0..0;
         }
@@ -99,7 +121,8 @@ impl FingerprintSegment {
     /// Which of ascending `prefixes` lie between its first and its last fingerprint.
     pub(super) fn within(&self, prefixes: &[u64]) -> Range<usize> {
         let Some((first, last)) = self.segment.hash_range() else { return 0..0 };
-        self.kind.within(prefixes, self.kind.fingerprint_of(first), self.kind.fingerprint_of(last))
+        let first = self.kind.fingerprint_of(first).max(self.first);
+        self.kind.within(prefixes, first, self.kind.fingerprint_of(last))
     }
 
     /// Whether the fingerprint of each of `prefixes`, which ascend or repeat, has a count above 0 in this run; see
@@ -129,7 +152,7 @@ impl FingerprintSegment {
     /// # Errors
     /// None yet; the cursor's calls have theirs.
     pub fn cursor_within(&self, range: RangeInclusive<u64>, is_ahead: bool) -> Result<RunCursor> {
-        RunCursor::new(self, range, is_ahead)
+        RunCursor::new(self, (*range.start()).max(self.first)..=*range.end(), is_ahead)
     }
 
     /// Reads the whole run and checks every seal, every entry, what it says of itself and the whole-file hash.
@@ -138,7 +161,7 @@ impl FingerprintSegment {
     /// `Corrupt` at the first damage.
     pub fn verify(&self) -> Result<()> {
         self.segment.verify()?;
-        let mut cursor = self.cursor(false)?;
+        let mut cursor = RunCursor::new(self, 0..=u64::MAX, false)?;
         let mut entries = super::Entries::default();
         let (mut fingerprints, mut tombstones, mut occurrences) = (0, 0, 0u64);
         while cursor.next_block(&mut entries)? {

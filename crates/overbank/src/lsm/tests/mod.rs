@@ -1,6 +1,10 @@
-//! What the room promises to any table.
+//! What the room promises to any table: a small one where the newest entry wins, beside a map.
 
+mod crash;
+mod kv;
+mod model;
 mod picker;
+mod table;
 
 /// SplitMix64.
 pub(super) struct Random(pub(super) u64);

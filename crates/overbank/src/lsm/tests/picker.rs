@@ -21,7 +21,7 @@ fn shapes(random: &mut Random, policy: Policy) -> (Vec<Shape<u64>>, Vec<Span>) {
         let entries = FLUSH_ENTRIES << random.below(6);
         let level = level_of(entries, FLUSH_ENTRIES, policy);
         let (class, is_busy) = (random.below(5) / 4, random.below(8) == 0);
-        runs.push(Shape { id, class, span, level, entries, is_busy });
+        runs.push(Shape { id, class, span, level, entries, bytes: entries, longest_piece: entries, is_busy });
     }
     (runs, in_memory)
 }
@@ -93,6 +93,8 @@ fn the_last_level_takes_in_what_would_stand_beside_it() {
         span: Span { oldest: id, newest: id },
         level: level_of(entries, FLUSH_ENTRIES, policy),
         entries,
+        bytes: entries,
+        longest_piece: entries,
         is_busy: false,
     };
     let runs = [run(0, 300), run(1, 100), run(2, 100), run(3, 100)];

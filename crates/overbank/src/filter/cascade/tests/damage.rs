@@ -1,9 +1,11 @@
 //! The byte census: one bit of every third byte of every file of a filter; states that no commit wrote; the bytes of this version.
 
-use super::super::format::State;
+use super::super::format::{self, State};
 use super::*;
 use crate::Error;
 use crate::device::{Access, Device};
+use crate::lsm::{Merging, Size};
+use crate::store::{FileRef, Participant, Prepared, Record, Structure};
 
 /// A filter of some runs, with counts and tombstones, and its counts of 60 keys.
 fn committed() -> (Arc<SimDevice>, Vec<u64>) {
@@ -68,16 +70,32 @@ fn a_merge_of_a_damaged_run_is_corrupt_and_loses_nothing() {
 fn state_that_no_commit_wrote_is_corrupt_and_nothing_else() {
     let (device, _) = committed();
     let store = Store::open_on(device, store_options(0)).unwrap();
-    let bytes = store.record("f").unwrap().record.state;
-    assert!(State::decode(&bytes).is_ok_and(|state| state.encode() == bytes && !state.runs.is_empty()));
+    let Record { state: bytes, files } = store.record("f").unwrap().record;
+    let encode = |state: &State| format::encode(&state.options, &state.writes, &state.tree);
+    let state = State::decode(&bytes, &files).unwrap();
+    assert!(encode(&state) == bytes && state.tree.runs.len() == 3);
+    // A merge of two runs to the third that is half done.
+    let mut half = state.clone();
+    half.tree.merges.push(Merging { inputs: vec![0, 1], output: 2, border: 1 << 63 });
+    half.tree.runs[1].replaced = Size { entries: 3, tombstones: 1, occurrences: 2, ..Size::default() };
+    assert_eq!(State::decode(&encode(&half), &files).unwrap(), half);
+    for bytes in [bytes, encode(&half)] {
+        no_other_state(&bytes, &files);
+    }
+}
+
+fn no_other_state(bytes: &[u8], files: &[FileRef]) {
     for len in 0..bytes.len() {
-        assert!(matches!(State::decode(&bytes[..len]), Err(Error::Corrupt { .. })), "{len} bytes");
+        assert!(matches!(State::decode(&bytes[..len], files), Err(Error::Corrupt { .. })), "{len} bytes");
     }
     for (at, value) in (0..bytes.len()).flat_map(|at| [(at, 0u8), (at, 1), (at, 0x7f), (at, 0xff)]) {
-        let mut forged = bytes.clone();
+        let mut forged = bytes.to_vec();
         forged[at] = value;
-        match State::decode(&forged) {
-            Ok(state) => assert_eq!(state.encode(), forged, "byte {at} = {value}"),
+        match State::decode(&forged, files) {
+            Ok(state) => {
+                let again = format::encode(&state.options, &state.writes, &state.tree);
+                assert_eq!(again, forged, "byte {at} = {value}");
+            }
             Err(Error::Corrupt { .. } | Error::UnsupportedVersion { .. }) => {}
             Err(error) => panic!("byte {at} = {value}: {error}"),
         }
@@ -104,7 +122,7 @@ fn the_store_tells_of_a_filter_and_verifies_it() {
 }
 
 #[test]
-fn the_bytes_are_those_of_format_version_1() {
+fn the_bytes_are_those_of_format_version_2() {
     let (device, _) = committed();
     let store = Store::open_on(device, store_options(0)).unwrap();
     let entry = store.record("f").unwrap();
@@ -121,3 +139,58 @@ fn the_bytes_are_those_of_format_version_1() {
 
 /// The number of runs, and XXH3 of the state and of their bytes.
 const GOLDEN: (usize, u64) = (3, 0x7bc4_c5fd_8a36_c47a);
+
+/// A filter that was committed by version 1.
+struct Old(Record);
+
+impl Participant for Old {
+    fn structure(&self) -> Structure {
+        Structure { id: 19, version: 1 }
+    }
+
+    fn prepare(&self) -> crate::Result<Prepared> {
+        Ok(Prepared::Changed(self.0.clone()))
+    }
+
+    fn committed(&self) {}
+}
+
+/// As version 1 wrote a state.
+fn encode_1(state: &State) -> Vec<u8> {
+    let mut bytes = format::encode(&state.options, &state.writes, &state.tree)[..48].to_vec();
+    bytes[4] = 1;
+    bytes.extend(state.tree.memtables.to_le_bytes());
+    bytes.extend(state.writes.generation.to_le_bytes());
+    bytes.extend((state.tree.runs.len() as u32).to_le_bytes());
+    bytes.extend(state.writes.pane.to_le_bytes());
+    for run in &state.tree.runs {
+        bytes.extend(run.level.to_le_bytes());
+        bytes.extend((run.class.bits as u16).to_le_bytes());
+        bytes.extend((run.files.len() as u16).to_le_bytes());
+        bytes.extend(run.class.pane.to_le_bytes());
+        bytes.extend(run.span.oldest.to_le_bytes());
+        bytes.extend(run.span.newest.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn a_filter_of_format_version_1_is_read_and_becomes_one_of_version_2() {
+    let (device, expected) = committed();
+    let store = Store::open_on(device.clone(), store_options(0)).unwrap();
+    let Record { state, files } = store.record("f").unwrap().record;
+    let new = State::decode(&state, &files).unwrap();
+    let old = encode_1(&new);
+    assert_eq!(State::decode(&old, &files).unwrap(), new);
+    store.attach("f", Arc::new(Old(Record { state: old, files }))).unwrap();
+    store.commit(b"old").unwrap();
+    drop(store);
+    for version in [1, 2] {
+        let store = Store::open_on(device.clone(), store_options(0)).unwrap();
+        assert_eq!(store.record("f").unwrap().structure.version, version);
+        let filter = store.filter("f", small()).unwrap();
+        assert_eq!(filter.count_many(&keys(&store, 0..60)).unwrap(), expected);
+        filter.insert(&keys(&store, [1_000_000])).unwrap();
+        store.commit(b"new").unwrap();
+    }
+}

@@ -11,6 +11,7 @@ mod maplet;
 mod merge_from;
 mod opens;
 mod single;
+mod space;
 mod stops;
 mod threads;
 

@@ -1,0 +1,253 @@
+//! Where the formats put the rows that they find: their fields are checked here, whatever format they were in.
+
+use crate::batch::{Batch, Fault, Span, resolve};
+use crate::chunk::Chunk;
+use crate::key::append_field;
+use crate::layout::Layout;
+use crate::text::count;
+use crate::{BadRow, Error, Missing, Options, Result};
+use std::ops::Range;
+
+/// What is wanted of each row, and what becomes of those that lack it.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) names: Vec<String>,
+    keys: usize,
+    pub(crate) weighted: bool,
+    pub(crate) valued: bool,
+    strict: bool,
+    missing: Missing,
+    line_end: u8,
+    keep_rows: bool,
+    number_rows: bool,
+    keep_rejects: bool,
+    bad_rows_kept: usize,
+}
+
+impl Wanted {
+    pub(crate) fn of(options: &Options) -> Self {
+        Self {
+            names: options.fields().map(str::to_owned).collect(),
+            keys: options.keys.len(),
+            weighted: options.weight.is_some(),
+            valued: options.value.is_some(),
+            strict: options.strict,
+            missing: options.missing,
+            line_end: options.line_end(),
+            keep_rows: options.keep_rows,
+            number_rows: options.number_rows,
+            keep_rejects: options.keep_rejects,
+            bad_rows_kept: options.bad_rows_kept,
+        }
+    }
+}
+
+/// The rows of one chunk, on their way into its batch.
+pub(crate) struct Rows<'a> {
+    pub(crate) text: &'a [u8],
+    /// The byte that ends a line.
+    pub(crate) line_end: u8,
+    pub(crate) out: &'a mut Batch,
+    chunk: &'a Chunk,
+    wanted: &'a Wanted,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn of(chunk: &'a Chunk, wanted: &'a Wanted, out: &'a mut Batch) -> Self {
+        Self { text: chunk.text(), line_end: wanted.line_end, chunk, out, wanted }
+    }
+
+    /// Every line is a row and its key.
+    pub(crate) fn lines(&mut self) {
+        let (text, keys, rows) = (self.text, &mut self.out.keys, &mut self.out.rows);
+        let has_return = self.line_end == b'\n';
+        let mut start = 0;
+        for newline in memchr::memchr_iter(self.line_end, text) {
+            keys.push(trimmed(text, start, newline, has_return));
+            if self.wanted.keep_rows {
+                rows.push(Span::text(start, newline + 1 - start));
+            }
+            start = newline + 1;
+        }
+        if start < text.len() {
+            keys.push(trimmed(text, start, text.len(), has_return));
+            if self.wanted.keep_rows {
+                rows.push(Span::text(start, text.len() - start));
+            }
+        }
+    }
+
+    /// Forgets the fields of the row before.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        self.out.fields.fill(Span::MISSING);
+    }
+
+    /// The fields are those of the row in these bytes of the text, its line end included (those of its name for Parquet).
+    #[inline]
+    pub(crate) fn end(&mut self, row: Range<usize>) -> Result<()> {
+        if let Some(slot) = self.out.fields.iter().position(|&field| field == Span::MISSING) {
+            return self.missing(slot, row, |_| false, "missing");
+        }
+        let weight = match self.wanted.weighted {
+            true => match whole_number(self.field(self.wanted.keys)) {
+                Some(weight) => Some(weight),
+                None => {
+                    return self.bad_field(row, self.wanted.keys, "a weight, which is a whole number from 0");
+                }
+            },
+            false => None,
+        };
+        let value_slot = self.wanted.keys + usize::from(self.wanted.weighted);
+        let value = match self.wanted.valued {
+            true => match finite_number(self.field(value_slot)) {
+                Some(value) => Some(value),
+                None => return self.bad_field(row, value_slot, "a value, which is a finite number"),
+            },
+            false => None,
+        };
+        let key = match self.wanted.keys {
+            1 => self.out.fields[0],
+            _ => match self.join() {
+                Some(key) => key,
+                None => return self.bad(row, || "the chunk's keys take more than 2 GiB".into()),
+            },
+        };
+        if self.wanted.number_rows {
+            self.out.ordinals.push(self.place());
+        }
+        self.out.keys.push(key);
+        if self.wanted.keep_rows {
+            self.out.rows.push(Span::text(row.start, row.len()));
+        }
+        self.out.weights.extend(weight);
+        self.out.values.extend(value);
+        Ok(())
+    }
+
+    /// The row in these bytes of the text (its name for Parquet) cannot be used.
+    #[cold]
+    pub(crate) fn bad(&mut self, row: Range<usize>, why: impl FnOnce() -> String) -> Result<()> {
+        self.out.malformed += 1;
+        if self.wanted.strict {
+            let (path, line) = (self.chunk.input.to_path_buf(), self.line(row.start));
+            return Err(Error::BadRow { path, line, why: why() });
+        }
+        if self.out.malformed <= self.wanted.bad_rows_kept as u64 {
+            self.note(Fault::Malformed, row.start, why());
+        }
+        self.reject(row);
+        Ok(())
+    }
+
+    /// The row has no value in `slot`, or `what`; `is_there` tells of other slots whether it has something there.
+    #[cold]
+    pub(crate) fn missing(
+        &mut self,
+        slot: usize,
+        row: Range<usize>,
+        is_there: impl Fn(usize) -> bool,
+        what: &str,
+    ) -> Result<()> {
+        let name = &self.wanted.names[slot];
+        let why = match what {
+            "missing" => format!("the row has no field {name}"),
+            _ => format!("field {name} is {what}"),
+        };
+        if slot >= self.wanted.keys {
+            return self.bad(row, || why);
+        }
+        self.out.missing += 1;
+        for (slot, field) in self.out.fields.iter().enumerate() {
+            self.out.seen |= u128::from(*field != Span::MISSING || is_there(slot)) << slot;
+        }
+        if self.wanted.missing == Missing::Error {
+            let (path, line) = (self.chunk.input.to_path_buf(), self.line(row.start));
+            return Err(Error::MissingKey { path, line, why });
+        }
+        if self.out.missing <= self.wanted.bad_rows_kept as u64 {
+            self.note(Fault::Missing, row.start, why);
+        }
+        match self.wanted.missing {
+            Missing::Keep => {
+                // This one is counted as missing already.
+                let place = self.place() - 1;
+                self.out.keyless.push((self.out.keys.len() as u32, place, Span::text(row.start, row.len())));
+            }
+            _ => self.reject(row),
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, fault: Fault, at: usize, why: String) {
+        let (input, line) = (self.chunk.input.clone(), self.line(at));
+        self.out.bad_rows.push(BadRow { fault, input, line, why });
+    }
+
+    fn reject(&mut self, row: Range<usize>) {
+        if self.wanted.keep_rejects {
+            self.out.rejects.push(Span::text(row.start, row.len()));
+        }
+    }
+
+    /// How many rows of the chunk were seen so far, of any kind.
+    fn place(&self) -> u32 {
+        (self.out.keys.len() as u64 + self.out.malformed + self.out.missing) as u32
+    }
+
+    /// The number of the line that byte `at` lies in; of the row that was counted last for Parquet.
+    fn line(&self, at: usize) -> u64 {
+        match *self.chunk.layout {
+            Layout::Parquet { .. } => self.chunk.line + u64::from(self.place()) - 1,
+            _ => self.chunk.line + count(self.line_end, &self.text[..at]),
+        }
+    }
+
+    #[cold]
+    fn bad_field(&mut self, row: Range<usize>, slot: usize, wanted: &str) -> Result<()> {
+        let field = self.field(slot);
+        let mut shown = String::from_utf8_lossy(&field[..field.len().min(40)]).into_owned();
+        if field.len() > 40 {
+            shown.push('…');
+        }
+        let name = &self.wanted.names[slot];
+        self.bad(row, || format!("field {name} is {shown:?}, not {wanted}"))
+    }
+
+    /// The name that the field in `slot` was asked for by.
+    pub(crate) fn name(&self, slot: usize) -> &str {
+        &self.wanted.names[slot]
+    }
+
+    fn field(&self, slot: usize) -> &[u8] {
+        resolve(self.out.fields[slot], self.text, &self.out.arena)
+    }
+
+    fn join(&mut self) -> Option<Span> {
+        let start = self.out.arena.len();
+        for slot in 0..self.wanted.keys {
+            if slot > 0 {
+                self.out.arena.push(b'\t');
+            }
+            let field = self.out.fields[slot];
+            append_field(field, self.text, &mut self.out.arena);
+        }
+        Span::arena_from(start, &self.out.arena)
+    }
+}
+
+/// `text[start..end]`, without a carriage return at its end if a newline has one before it.
+#[inline]
+fn trimmed(text: &[u8], start: usize, end: usize, has_return: bool) -> Span {
+    let cut = usize::from(has_return && end > start && text[end - 1] == b'\r');
+    Span::text(start, end - start - cut)
+}
+
+fn whole_number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
+}
+
+fn finite_number(text: &[u8]) -> Option<f64> {
+    let number: f64 = std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()?;
+    number.is_finite().then_some(number)
+}
