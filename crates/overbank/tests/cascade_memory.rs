@@ -154,6 +154,18 @@ fn streams_that_are_asked_for_hold_the_budget() {
 }
 
 #[test]
+fn keys_that_are_asked_one_by_one_hold_the_budget() {
+    for threads in [0, 2] {
+        let trial = Trial::new(2, threads, least(2), 300_000);
+        let hasher = trial.store.hasher();
+        for key in 0..1_200_000u64 {
+            trial.filter.insert_one_if_absent(hasher.hash_u64(key * 2 / 3)).unwrap();
+        }
+        trial.check(&format!("one by one, {threads} threads"), 0);
+    }
+}
+
+#[test]
 fn frequent_commits_and_a_compaction_hold_the_budget() {
     for threads in [0, 2] {
         let trial = Trial::new(1, threads, least(1), 1 << 30);

@@ -15,6 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::key_fields::KeyFields;
 use crate::page::{Page, print_json};
 use crate::picture::{self, FilterFacts};
+use overbank::filter::cascade::FilterOptions;
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
 
@@ -64,7 +65,14 @@ fn merge(
         key.adopt(&into, &arguments.into)?;
     }
     let model = info::open(&sources[0], &arguments.from[0])?.options();
-    let filter = into.filter(NAME, model.memory_bytes(filter_bytes(arguments.memory)))?;
+    // Asked for, so that a store of another shape is refused.
+    let options = FilterOptions::new()
+        .keys(model.expected_keys())
+        .false_positive_rate(model.rate())
+        .panes(model.window_panes())
+        .policy(model.merge_policy())
+        .memory_bytes(filter_bytes(arguments.memory));
+    let filter = into.filter(NAME, options)?;
     for (place, source) in arguments.from.iter().zip(sources) {
         filter.merge_from(&info::open(source, place)?)?;
     }
