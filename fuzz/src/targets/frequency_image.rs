@@ -4,10 +4,10 @@
 use crate::image::{Image, judge, options, seeds};
 use crate::{Target, Verdict};
 use overbank::device::memory::MemoryDevice;
-use overbank::frequency::{Frequency, FrequencyOptions};
+use overbank::frequency::FrequencyOptions;
 use overbank::store::Store;
 use overbank::{KeyHash, Result};
-use std::sync::{Arc, LazyLock, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 /// The target. Input: that of [`judge`].
 pub const TARGET: Target = Target { name: "frequency_image", seeds, run };
@@ -22,13 +22,11 @@ static IMAGE: LazyLock<(Image, Vec<Vec<u64>>)> = LazyLock::new(|| {
         let sketch = store.frequency("f", shape).expect("the options are in range");
         let keys = keys(store);
         for turn in 0..4 {
-            let mut sketch = sketch.lock().unwrap_or_else(PoisonError::into_inner);
             sketch.update(&keys, (turn == 1).then_some(&[1 << 40; KEYS as usize][..])).expect("RAM takes it");
             if turn == 1 {
                 sketch.apply().expect("RAM takes a pass");
             }
             answers.push(sketch.estimate(&keys).expect("RAM reads"));
-            drop(sketch);
             store.commit(&[turn]).expect("RAM takes a commit");
         }
     });
@@ -47,14 +45,12 @@ fn run(data: &[u8]) -> Verdict {
 /// Opens the sketch and asks, adds, applies and commits.
 fn ask(device: Arc<MemoryDevice>) -> Result<Vec<u64>> {
     let store = Store::open_on(device, options())?;
-    let sketch = Frequency::open(&store, "f")?;
+    let sketch = store.frequency("f", FrequencyOptions::new())?;
     let keys = keys(&store);
-    let mut held = sketch.lock().unwrap_or_else(PoisonError::into_inner);
-    let answers = held.estimate(&keys)?;
-    held.bounds(&keys[..3], 0.9)?;
-    held.update(&keys, None)?;
-    held.apply()?;
-    drop(held);
+    let answers = sketch.estimate(&keys)?;
+    sketch.bounds(&keys[..3], 0.9)?;
+    sketch.update(&keys, None)?;
+    sketch.apply()?;
     store.commit(b"more")?;
     Ok(answers)
 }

@@ -17,7 +17,7 @@ const FLOORS: &[&[&str]] = &[
     &["lsm"],
     &["sketch"],
     &["frequency", "filter", "dictionary", "aggregate"],
-    &["profile"],
+    &["profile", "stored"],
     &["monitor"],
 ];
 

@@ -10,10 +10,9 @@ use crate::{Case, Metric, Params, Readahead, Result, Run, write_zeros};
 use keyhash::KeyHash;
 use overbank::Seed;
 use overbank::device::BLOCK_BYTES;
-use overbank::frequency::{Frequency, FrequencyOptions};
+use overbank::frequency::FrequencyOptions;
 use overbank::store::{Store, StoreOptions};
 use serde_json::json;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// Keys a call of ours.
@@ -114,8 +113,7 @@ fn estimates_of_rival(rival: &mut dyn Rival, stream: &Stream, truth: &Truth) -> 
 /// In memory: where the blocks are does not change an answer.
 fn estimates_of_ours(options: FrequencyOptions, stream: &Stream, truth: &Truth) -> Result<Vec<u64>> {
     let store = Store::in_memory(StoreOptions::new().memory_bytes(2 * BUFFER_BYTES).seed(Seed(7)))?;
-    let sketch = Frequency::create(&store, "sketch", options.memory_bytes(BUFFER_BYTES))?;
-    let mut sketch = sketch.lock().unwrap_or_else(PoisonError::into_inner);
+    let sketch = store.frequency("sketch", options.memory_bytes(BUFFER_BYTES))?;
     let hasher = hasher();
     each_chunk(stream, &mut |keys| {
         let hashes: Vec<KeyHash> = keys.iter().map(|key| hasher.hash(&key.to_le_bytes())).collect();

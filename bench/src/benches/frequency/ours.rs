@@ -5,11 +5,10 @@ use super::{DEPTH, Shape, hasher};
 use crate::{Clock, Result, digest_u64s};
 use keyhash::KeyHash;
 use overbank::Seed;
-use overbank::frequency::{Frequency, FrequencyOptions, FrequencyWriter};
+use overbank::frequency::{Frequency, FrequencyOptions};
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The sketch's name in its store.
 const NAME: &str = "sketch";
@@ -23,7 +22,7 @@ const STORE_BYTES: usize = 1 << 20;
 /// A store with the sketch in it.
 pub(super) struct Ours {
     store: Store,
-    pub(super) sketch: Arc<Mutex<Frequency>>,
+    pub(super) sketch: Frequency,
 }
 
 impl Ours {
@@ -33,24 +32,20 @@ impl Ours {
         let store = Store::create(folder, store_options(buffer_bytes))?;
         let options = options(shape.sketch_bytes, shape.cell.bits());
         let options = options.memory_bytes(buffer_bytes).writers(writers).pending(shape.pending() * writers);
-        let sketch = Frequency::create(&store, NAME, options)?;
+        let sketch = store.frequency(NAME, options)?;
         Ok(Self { store, sketch })
     }
 
     /// The sketch that was committed, to ask.
     pub(super) fn open(folder: &Path, shape: Shape) -> Result<Self> {
         let store = Store::open_read_only(folder, store_options(shape.buffer_bytes()))?;
-        let sketch = Frequency::open(&store, NAME)?;
+        let sketch = store.frequency(NAME, FrequencyOptions::new())?;
         Ok(Self { store, sketch })
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Frequency> {
-        self.sketch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Everything into the pages, and durable.
     pub(super) fn finish(&self) -> Result<()> {
-        self.lock().apply()?;
+        self.sketch.apply()?;
         self.store.commit(b"")?;
         Ok(())
     }
@@ -71,25 +66,21 @@ pub(super) fn insert(clock: &mut Clock, ours: &Ours, stream: &Stream, writers: u
     let next = AtomicU64::new(0);
     clock.time(|| {
         if writers == 1 {
-            let mut sketch = ours.lock();
-            insert_chunks(stream, &next, &mut |batch| Ok(sketch.update(batch, None)?))?;
+            insert_chunks(stream, &next, &mut |batch| Ok(ours.sketch.update(batch, None)?))?;
         } else {
             insert_together(ours, stream, writers, &next)?;
         }
         ours.finish()
     })?;
     let (hashes, counts) = stream.witnesses(u64::MAX)?;
-    let estimates = ours.lock().estimate(&hashes)?;
+    let estimates = ours.sketch.estimate(&hashes)?;
     check("overbank", &estimates, &counts)?;
     Ok(digest_u64s(estimates))
 }
 
 /// Threads take the chunks from each other until none is left.
 fn insert_together(ours: &Ours, stream: &Stream, writers: usize, next: &AtomicU64) -> Result<()> {
-    let work = || {
-        let mut writer = FrequencyWriter::new(&ours.sketch);
-        insert_chunks(stream, next, &mut |batch| Ok(writer.update(batch, None)?))
-    };
+    let work = || insert_chunks(stream, next, &mut |batch| Ok(ours.sketch.update(batch, None)?));
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..writers).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a writer panicked")?)

@@ -7,11 +7,10 @@ use crate::page::{Align, Page, print_json};
 use crate::run_state::{FilterState, RunState};
 use crate::{picture, units};
 use overbank::HashKind;
-use overbank::frequency::Frequency;
+use overbank::frequency::FrequencyOptions;
 use overbank::profile::FlashReport;
 use overbank::store::{Store, SummaryInfo, registry};
 use serde_json::json;
-use std::sync::PoisonError;
 
 pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     let store = super::open_to_read(&arguments.store)?;
@@ -127,8 +126,7 @@ fn sketches(store: &Store) -> Result<Vec<(String, FlashReport)>, Failure> {
     let summaries =
         store.summaries().into_iter().filter(|summary| summary.structure.id == registry::FREQUENCY.id);
     let open = |summary: SummaryInfo| {
-        let sketch = Frequency::open(store, &summary.name)?;
-        let report = FlashReport::of(&sketch.lock().unwrap_or_else(PoisonError::into_inner));
+        let report = FlashReport::of(&store.frequency(&summary.name, FrequencyOptions::new())?);
         Ok((summary.name, report))
     };
     summaries.map(open).collect()

@@ -4,7 +4,7 @@ use crate::arguments::StoreArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Page, print_json};
 use crate::units;
-use overbank::frequency::Frequency;
+use overbank::frequency::FrequencyOptions;
 use overbank::store::{CommitId, VerifyReport};
 use serde_json::json;
 use std::path::Path;
@@ -68,8 +68,11 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
 fn verify(directory: &Path) -> Result<(VerifyReport, CommitId), Failure> {
     let store = super::open_to_read(directory)?;
     // Sketches on flash know which blocks of their files count; a damaged one does not open, and its blocks show why.
-    let sketches: Vec<_> =
-        store.summaries().iter().map(|summary| Frequency::open(&store, &summary.name)).collect();
+    let sketches: Vec<_> = store
+        .summaries()
+        .iter()
+        .map(|summary| store.frequency(&summary.name, FrequencyOptions::new()))
+        .collect();
     let report = store.verify()?;
     drop(sketches);
     Ok((report, store.commit_info().commit))

@@ -17,7 +17,7 @@
 //!    keeps that; the lower bound is the least that a row gives.
 
 use super::page;
-use super::place::Shape;
+use super::shape::Shape;
 use crate::sketch::CountBounds;
 use std::cell::OnceCell;
 

@@ -18,7 +18,7 @@
 //! | 32 | 204 | 4 |
 //! | 64 | 102 | 8 |
 
-use super::place::Shape;
+use super::shape::Shape;
 use crate::sketch::count_min::Cell;
 use crate::sketch::count_min::small::Word;
 use std::marker::PhantomData;
@@ -140,7 +140,7 @@ impl<const LG_BITS: u32> Small<LG_BITS> {
     const MARK_BYTES: usize = Self::CELLS / 8;
 
     #[inline]
-    fn place(cell: usize) -> (usize, u32) {
+    fn word_and_column(cell: usize) -> (usize, u32) {
         (cell / Self::CELLS, (cell % Self::CELLS) as u32)
     }
 
@@ -180,30 +180,30 @@ impl<const LG_BITS: u32> Cells for Small<LG_BITS> {
 
     #[inline]
     fn get(self, block: &[u8], cell: usize) -> u64 {
-        let (word, column) = Self::place(cell);
+        let (word, column) = Self::word_and_column(cell);
         self.load(block, word).get(column)
     }
 
     fn span(self, block: &[u8], cell: usize) -> u32 {
-        let (word, column) = Self::place(cell);
+        let (word, column) = Self::word_and_column(cell);
         self.load(block, word).span(column)
     }
 
     #[inline]
     fn add(self, block: &mut [u8], cell: usize, weight: u64) -> bool {
-        let (word, column) = Self::place(cell);
+        let (word, column) = Self::word_and_column(cell);
         self.change(block, word, |word| word.add(column, weight))
     }
 
     #[inline]
     fn subtract(self, block: &mut [u8], cell: usize, weight: u64) {
-        let (word, column) = Self::place(cell);
+        let (word, column) = Self::word_and_column(cell);
         self.change(block, word, |word| word.subtract(column, weight));
     }
 
     #[inline]
     fn raise(self, block: &mut [u8], cell: usize, target: u64) -> bool {
-        let (word, column) = Self::place(cell);
+        let (word, column) = Self::word_and_column(cell);
         self.change(block, word, |word| word.raise(column, target))
     }
 
@@ -236,7 +236,7 @@ mod tests {
 
     /// Every cell of a full page: none is another's, none is left out, and none lies in the trailer.
     fn every_cell<A: Cells>(cell_bits: u32, depth: u32) {
-        let columns = crate::frequency::place::columns_of_a_block(cell_bits, depth).unwrap();
+        let columns = crate::frequency::shape::columns_of_a_block(cell_bits, depth).unwrap();
         let shape = Shape::new(Layout::with_shape(1, columns, depth).unwrap(), cell_bits, 4, 1).unwrap();
         let (page, cells) = (A::of(shape), shape.layout.page_cells());
         let count = |cell: usize| 2 + (cell as u64 * 7 + cell as u64 / 13) % 6;

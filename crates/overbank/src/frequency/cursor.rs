@@ -11,12 +11,13 @@
 
 use super::log::Log;
 use super::page::{Updates, Weighted};
-use super::place::Shape;
+use super::shape::Shape;
 use super::writer::Writer;
 use crate::Result;
 use crate::device::{AlignedBuf, BLOCK_BYTES, FileRead, ReadRequest};
 use crate::store::Files;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Reads that a prefetch keeps in flight, and their longest in blocks.
 const PREFETCH_DEPTH: usize = 32;
@@ -24,7 +25,7 @@ const PIECE_BLOCKS: usize = 4;
 /// What a device needs for the reads of a prefetch.
 pub(super) const PREFETCH_BYTES: usize = PREFETCH_DEPTH * PIECE_BLOCKS * BLOCK_BYTES;
 
-/// A place in a log.
+/// How far a reader of a log has come.
 pub(super) struct Cursor<'a> {
     pub(super) log: &'a Log,
     shape: Shape,
@@ -68,7 +69,8 @@ impl<'a> Cursor<'a> {
     pub(super) fn peek_page(&self) -> Option<u64> {
         let unit = self.units.get(self.unit_at).copied();
         let weighted = self.weighted.get(self.weighted_at).map(|&[entry, _]| entry);
-        let decoded = unit.into_iter().chain(weighted).min().map(|entry| self.shape.place().page(entry));
+        let decoded =
+            unit.into_iter().chain(weighted).min().map(|entry| self.shape.entry_layout().page(entry));
         decoded.or_else(|| {
             let next = self.blocks.clone().next()?;
             self.log.fences.get(next).map(|&fence| fence.into())
@@ -83,7 +85,7 @@ impl<'a> Cursor<'a> {
             }
             let rest =
                 Updates { units: &self.units[self.unit_at..], weighted: &self.weighted[self.weighted_at..] };
-            let taken = rest.below(self.shape.place(), end);
+            let taken = rest.split_below(self.shape.entry_layout(), end).0;
             if !taken.is_empty() {
                 each(taken);
             }
@@ -97,7 +99,7 @@ impl<'a> Cursor<'a> {
         if self.blocks.start >= self.held.end {
             let more = self.make_room();
             let first = more.start as u64;
-            self.log.file.read(first * BLOCK_BYTES as u64, self.place_of(more.clone()))?;
+            self.log.file.read(first * BLOCK_BYTES as u64, self.room_of(more.clone()))?;
             self.held.end = more.end;
         }
         let Some(number) = self.blocks.next() else { return Ok(()) };
@@ -126,7 +128,7 @@ impl<'a> Cursor<'a> {
         self.held.end..(self.held.end + room).min(self.blocks.end)
     }
 
-    fn place_of(&mut self, blocks: Range<usize>) -> &mut [u8] {
+    fn room_of(&mut self, blocks: Range<usize>) -> &mut [u8] {
         &mut self.chunk[(blocks.start - self.held.start) * BLOCK_BYTES..][..blocks.len() * BLOCK_BYTES]
     }
 }
@@ -134,7 +136,7 @@ impl<'a> Cursor<'a> {
 /// Reads on for the cursors that have not all updates of the pages below `end`, as far as their chunks reach.
 pub(super) fn prefetch(files: &Files, cursors: &mut [Cursor<'_>], end: u64) -> Result<()> {
     let mut reads = Vec::new();
-    let mut places = Vec::new();
+    let mut rooms = Vec::new();
     let mut ends = Vec::new();
     for (at, cursor) in cursors.iter_mut().enumerate().filter(|(_, cursor)| cursor.is_short(end)) {
         let blocks = cursor.make_room();
@@ -146,12 +148,12 @@ pub(super) fn prefetch(files: &Files, cursors: &mut [Cursor<'_>], end: u64) -> R
                 bytes: (piece.len() * BLOCK_BYTES) as u32,
             };
             reads.push(FileRead { file: &*cursor.log.file, request });
-            places.push((at, piece));
+            rooms.push((at, piece));
         }
     }
     files.read_many(&reads, PREFETCH_DEPTH, &mut |i, bytes| {
-        let (at, piece) = &places[i];
-        cursors[*at].place_of(piece.clone()).copy_from_slice(bytes);
+        let (at, piece) = &rooms[i];
+        cursors[*at].room_of(piece.clone()).copy_from_slice(bytes);
         Ok(())
     })?;
     for (at, end) in ends {
@@ -166,7 +168,7 @@ pub(super) fn prefetch(files: &Files, cursors: &mut [Cursor<'_>], end: u64) -> R
 pub(super) fn merge(
     writer: &mut Writer<'_>,
     shape: Shape,
-    logs: &[Log],
+    logs: &[Arc<Log>],
     applied: impl Fn(usize) -> u64,
 ) -> Result<()> {
     let mut cursors: Vec<Cursor<'_>> =

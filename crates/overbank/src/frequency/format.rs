@@ -24,12 +24,14 @@
 //! All numbers are little-endian. A change to any byte bumps [`VERSION`].
 
 use super::page::Weighted;
-use super::place::{RECORDS_HEADER_BYTES, Shape};
+use super::shape::{RECORDS_HEADER_BYTES, Shape};
+use crate::bytes::ByteReader;
 use crate::device::BLOCK_BYTES;
 use crate::device::block::BODY_BYTES;
+use crate::error::corrupt;
 use crate::sketch::count_min::Layout;
 use crate::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The version of everything in this file.
 pub(super) const VERSION: u16 = 3;
@@ -40,13 +42,12 @@ pub(super) const NO_EXTENT: u32 = u32::MAX;
 /// Fences in one block.
 pub(super) const BLOCK_FENCES: usize = BODY_BYTES / size_of::<u32>();
 
-/// The most lanes of a pass, each of which may have one extent more in hand than the groups need. More find no more work side by
-/// side on any machine that we know of.
+/// The most lanes of a pass. More find no more work side by side on any machine that we know of.
 pub(super) const LANES_MAX: usize = 64;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"OBfq");
 const WEIGHT_BYTES: usize = size_of::<i64>();
-const SLOT_BYTES: usize = size_of::<u32>() + size_of::<u64>();
+const PLACE_BYTES: usize = size_of::<u32>() + size_of::<u64>();
 const SATURATED: u32 = 1;
 const CONSERVATIVE: u32 = 2;
 
@@ -67,13 +68,13 @@ pub(super) struct State {
 
 /// Where a group lies, and the last log that was applied to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Slot {
+pub(super) struct GroupPlace {
     pub(super) extent: u32,
     pub(super) sequence: u64,
 }
 
-impl Slot {
-    pub(super) const EMPTY: Slot = Slot { extent: NO_EXTENT, sequence: 0 };
+impl GroupPlace {
+    pub(super) const EMPTY: GroupPlace = GroupPlace { extent: NO_EXTENT, sequence: 0 };
 }
 
 impl State {
@@ -112,8 +113,8 @@ impl State {
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut words = Words { bytes, at: 0 };
-        words.require("magic", MAGIC)?;
+        let mut words = ByteReader::new(bytes);
+        words.magic("magic", MAGIC.to_le_bytes())?;
         let version = words.u32()?;
         if version != VERSION.into() {
             let what = "the frequency sketch".to_owned();
@@ -123,17 +124,11 @@ impl State {
         let (record_bytes, group_pages) = (words.u32()?, words.u32()?);
         let (pages, columns, flags) = (words.u64()?, words.u32()?, words.u32()?);
         let pending = words.u32()?;
-        words.require("padding", 0)?;
+        words.zeros(4)?;
         let (sequence, extents, weight) = (words.u64()?, words.u64()?, words.u128()?);
         let (memory_bytes, epoch) = (words.u64()?, words.u64()?);
         let count = words.u32()? as usize;
-        if words.bytes.len() - words.at != count.saturating_mul(16) {
-            return Err(words.corrupt(
-                "number of logs",
-                words.bytes.len().saturating_sub(words.at) / 16,
-                count,
-            ));
-        }
+        words.require_left(count.checked_mul(16))?;
         let logs = (0..count).map(|_| Ok((words.u64()?, words.u64()?))).collect::<Result<Vec<_>>>()?;
         if flags & !(SATURATED | CONSERVATIVE) != 0 {
             return Err(words.corrupt("flags", "0 to 3", flags));
@@ -151,49 +146,38 @@ impl State {
     }
 }
 
-pub(super) fn encode_table(table: &[Slot]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(table.len() * SLOT_BYTES);
-    for slot in table {
-        bytes.extend_from_slice(&slot.extent.to_le_bytes());
-        bytes.extend_from_slice(&slot.sequence.to_le_bytes());
+pub(super) fn encode_table(table: &[GroupPlace]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(table.len() * PLACE_BYTES);
+    for place in table {
+        bytes.extend_from_slice(&place.extent.to_le_bytes());
+        bytes.extend_from_slice(&place.sequence.to_le_bytes());
     }
     bytes
 }
 
-/// The table back, with every extent in range and named once.
-pub(super) fn decode_table(bytes: &[u8], state: &State, path: PathBuf) -> Result<Vec<Slot>> {
-    let mut words = Words { bytes, at: 0 };
-    let corrupt = |what, expected: String, found: String| Error::Corrupt {
-        path: path.clone(),
-        at: 0,
-        what,
-        expected,
-        found,
-    };
+/// The table back, with every extent in range and named once. The caller knows that there is a file with `state.extents` extents.
+pub(super) fn decode_table(bytes: &[u8], state: &State, path: &Path) -> Result<Vec<GroupPlace>> {
+    let mut words = ByteReader::new(bytes);
+    let corrupt = |what, expected: String, found: String| corrupt(path, 0, what, expected, found);
     let groups = state.shape.groups();
-    if bytes.len() != groups * SLOT_BYTES {
-        let (expected, found) = (groups * SLOT_BYTES, bytes.len());
+    if bytes.len() != groups * PLACE_BYTES {
+        let (expected, found) = (groups * PLACE_BYTES, bytes.len());
         return Err(corrupt("bytes of the group table", expected.to_string(), found.to_string()));
-    }
-    // The most there can be: a group has the last commit's extent and the present one, and in each lane one group a third.
-    let extents_max = 2 * groups as u64 + LANES_MAX as u64;
-    if state.extents > extents_max {
-        return Err(corrupt("extents", format!("at most {extents_max}"), state.extents.to_string()));
     }
     let mut taken = vec![false; state.extents as usize];
     let mut table = Vec::with_capacity(groups);
     for _ in 0..groups {
-        let slot = Slot { extent: words.u32()?, sequence: words.u64()? };
-        if slot.extent != NO_EXTENT {
-            let free = taken.get_mut(slot.extent as usize).filter(|taken| !**taken);
-            let found = slot.extent.to_string();
+        let place = GroupPlace { extent: words.u32()?, sequence: words.u64()? };
+        if place.extent != NO_EXTENT {
+            let free = taken.get_mut(place.extent as usize).filter(|taken| !**taken);
+            let found = place.extent.to_string();
             *free.ok_or_else(|| corrupt("extent", "in range and named once".into(), found))? = true;
         }
-        if slot.sequence > state.sequence || (slot.extent == NO_EXTENT && slot.sequence != 0) {
+        if place.sequence > state.sequence || (place.extent == NO_EXTENT && place.sequence != 0) {
             let expected = format!("at most {}", state.sequence);
-            return Err(corrupt("sequence of a group", expected, slot.sequence.to_string()));
+            return Err(corrupt("sequence of a group", expected, place.sequence.to_string()));
         }
-        table.push(slot);
+        table.push(place);
     }
     Ok(table)
 }
@@ -274,7 +258,7 @@ pub(super) fn decode_records(
     units: &mut Vec<u64>,
     weighted: &mut Vec<Weighted>,
 ) -> Option<()> {
-    let place = shape.place();
+    let entries = shape.entry_layout();
     let (header, rest) = body.split_at_checked(RECORDS_HEADER_BYTES)?;
     let first_page = u64::from(u32::from_le_bytes(*header.first_chunk()?));
     let unit_count = usize::from(u16::from_le_bytes(*header.get(4..)?.first_chunk()?));
@@ -286,15 +270,15 @@ pub(super) fn decode_records(
     let base = first_page << shape.residue_bits();
     let end = shape.layout.pages() << shape.residue_bits();
     let before = (units.len(), weighted.len());
-    get_records(unit_bytes, record_bytes, |record| units.push(place.widen(base.wrapping_add(record))));
+    get_records(unit_bytes, record_bytes, |record| units.push(entries.widen(base.wrapping_add(record))));
     let mut weights = weights.as_chunks::<WEIGHT_BYTES>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
     get_records(record_part, record_bytes, |record| {
-        weighted.push([place.widen(base.wrapping_add(record)), weights.next().unwrap_or(0)]);
+        weighted.push([entries.widen(base.wrapping_add(record)), weights.next().unwrap_or(0)]);
     });
     let (units, weighted) = (&units[before.0..], &weighted[before.1..]);
     let in_order = units.is_sorted() && weighted.is_sorted_by_key(|&[entry, _]| entry);
     let last = units.last().copied().max(weighted.last().map(|&[entry, _]| entry))?;
-    (in_order && place.dense(last) < end).then_some(())
+    (in_order && entries.dense(last) < end).then_some(())
 }
 
 fn get_records(bytes: &[u8], record_bytes: usize, each: impl FnMut(u64)) {
@@ -305,58 +289,10 @@ fn get_records(bytes: &[u8], record_bytes: usize, each: impl FnMut(u64)) {
     }
 }
 
-/// Reads numbers off the front of bytes that may be anything.
-struct Words<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Words<'_> {
-    fn u32(&mut self) -> Result<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn u128(&mut self) -> Result<u128> {
-        self.take().map(u128::from_le_bytes)
-    }
-
-    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let word = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>()).copied();
-        let word = word.ok_or_else(|| self.corrupt("length", "more bytes", self.bytes.len()))?;
-        self.at += N;
-        Ok(word)
-    }
-
-    fn require(&mut self, what: &'static str, expected: u32) -> Result<()> {
-        let found = self.u32()?;
-        if found == expected { Ok(()) } else { Err(self.corrupt(what, expected, found)) }
-    }
-
-    fn corrupt(&self, what: &'static str, expected: impl ToString, found: impl ToString) -> Error {
-        Error::Corrupt {
-            path: "frequency".into(),
-            at: self.at as u64,
-            what,
-            expected: expected.to_string(),
-            found: found.to_string(),
-        }
-    }
-}
-
 /// `Corrupt` at a block, unless what was found is what was expected.
 pub(super) fn require(path: &Path, number: u64, what: &'static str, expected: u64, found: u64) -> Result<()> {
     if expected == found {
         return Ok(());
     }
-    Err(Error::Corrupt {
-        path: path.to_path_buf(),
-        at: number * BLOCK_BYTES as u64,
-        what,
-        expected: expected.to_string(),
-        found: found.to_string(),
-    })
+    Err(corrupt(path, number * BLOCK_BYTES as u64, what, expected, found))
 }

@@ -1,64 +1,70 @@
-//! Updates on their way to the pages: a buffer for each writer, and the logs that the buffers were flushed to.
+//! Updates on their way to the pages: each thread takes a free slot, whose buffer is logged when it is full.
 //!
 //! ```text
-//!   writer 0 ─▶ slot 0 ─┐ full: sorted, written ┌─────────┐   more than `pending`    ┌───────┐
-//!   writer 1 ─▶ slot 1 ─┴──────────────────────▶│  logs   │────────────────────────▶ │ pages │
-//!                 each under its own lock       └─────────┘   all locks held          └───────┘
+//!   thread ─▶ slot 0 ─┐ full: sorted, written ┌─────────┐   more than `pending`    ┌───────┐
+//!   thread ─▶ slot 1 ─┴──────────────────────▶│  logs   │────────────────────────▶ │ pages │
+//!              one thread at a time in each   └─────────┘   upkeep.rs              └───────┘
 //! ```
 //!
-//! 1. An update is in exactly one place: a buffer, a log, or the pages. It moves only while its slot's lock is held.
-//! 2. Locks are taken in this order: the sketch, the slots by number, the list of logs. [`Intake::hold`] takes all but the
-//!    first: nothing then moves.
-//! 3. A log's sequence is drawn under its slot's lock, and a pass draws its own while it holds all slots: a log is above
-//!    every pass that did not see it.
-//! 4. A writer logs by itself only while there are fewer than `pending` logs, those being written counted.
-//! 5. Removals wait in slot 0 alone, and nothing overtakes an addition: estimates take slot 0 last, and removals are logged only
-//!    behind what waits in all other slots. A cell that stops at zero would else have more than was added.
+//! 1. An update is in exactly one place: a buffer, a log, or the pages; `table.rs` says how it moves.
+//! 2. Locks are taken in this order: the upkeep's, the slots' turns by number, a slot's waiting updates, the table's, a file's extents.
+//!    A reader takes the table's first, but has given it back when it comes to the slots.
+//! 3. Whoever has a slot's turn adds to its buffer, sorts it or logs it, and nobody else empties it. Its waiting updates are locked for
+//!    writing by the holder of the turn alone, for no longer than a sort takes, and by an estimate that sorts them, if they are free at
+//!    once; for reading by anybody, and across device I/O by the holder of the turn who logs them, so that estimates go on meanwhile.
+//! 4. A log's sequence is drawn under its slot's turn, and a pass draws its own while upkeep has all turns: a log is above every pass
+//!    that did not see it.
+//! 5. A writer logs by itself only while there are fewer than `pending` logs, those being written counted.
+//! 6. Removals wait in slot 0 alone, and nothing overtakes an addition: estimates look at slot 0 before the others and add what it holds
+//!    last, and removals are logged only behind what waits in all other slots. A cell that stops at zero would else have more than was
+//!    added.
 
 use super::log::Log;
 use super::memory::Buffer;
-use super::page::Updates;
-use super::place::Shape;
-use crate::lock::lock;
-use crate::store::Files;
-use crate::{Error, KeyHash, Result};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use super::shape::Shape;
+use super::sketch::Sketch;
+use super::writer::Writer;
+use crate::error::invalid;
+use crate::lock::{lock, read, try_lock, try_write, write};
+use crate::{KeyHash, Result};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, RwLock};
 
-/// What the writers of a sketch share with it.
-#[derive(Debug)]
-pub(super) struct Intake {
-    files: Files,
-    pending: usize,
-    /// Where the store is, if it cannot be written.
-    read_only: Option<PathBuf>,
-    /// Logs are written while the next part of them is composed.
-    write_behind: bool,
-    sequence: AtomicU64,
-    log_count: AtomicUsize,
-    logs: Mutex<Vec<Log>>,
-    slots: Vec<Mutex<Slot>>,
+/// Threads are numbered as they first add something, so that each begins with a slot of its own.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static THREAD: Cell<usize> = Cell::new(THREADS.fetch_add(1, Ordering::Relaxed));
 }
 
-/// One writer's updates.
+/// Lets this thread begin with slot `at`.
+#[cfg(test)]
+pub(super) fn begin_with_slot(at: usize) {
+    THREAD.set(at);
+}
+
+/// How often an estimate tries to sort a buffer that others look at, before it goes through what is not in order.
+const SORT_TRIES: usize = 64;
+
+/// One buffer of updates, which one thread at a time adds to.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct WriterSlot {
+    turn: Mutex<()>,
+    pub(super) waiting: RwLock<Waiting>,
+}
+
+/// The updates of a slot that are not logged yet.
+#[derive(Debug)]
+pub(super) struct Waiting {
     pub(super) shape: Shape,
     pub(super) buffer: Buffer,
-    /// The sum of the weights taken since the sketch last asked.
+    /// The sum of their weights.
     pub(super) weight: i128,
-    /// Whether anything came since the sketch last asked.
-    pub(super) is_fresh: bool,
-    /// Whether something was taken off that waits in the buffer.
-    pub(super) has_removals: bool,
-}
-
-/// All slots and the logs, held still.
-pub(super) struct Held<'a> {
-    intake: &'a Intake,
-    pub(super) slots: Vec<MutexGuard<'a, Slot>>,
-    pub(super) logs: MutexGuard<'a, Vec<Log>>,
+    /// How often the buffer was emptied, as the table says it.
+    pub(super) emptied: u64,
+    /// Whether something was taken off.
+    has_removals: bool,
 }
 
 /// What one call adds.
@@ -92,160 +98,42 @@ impl Batch<'_> {
     }
 }
 
-impl Intake {
-    pub(super) fn new(
-        shape: Shape,
-        files: Files,
-        buffers: impl IntoIterator<Item = Buffer>,
-        (logs, pending, sequence): (Vec<Log>, usize, u64),
-        (read_only, write_behind): (Option<PathBuf>, bool),
-    ) -> Self {
-        let slot =
-            |buffer| Mutex::new(Slot { shape, buffer, weight: 0, is_fresh: false, has_removals: false });
-        Self {
-            files,
-            pending,
-            read_only,
-            write_behind,
-            sequence: AtomicU64::new(sequence),
-            log_count: AtomicUsize::new(logs.len()),
-            logs: Mutex::new(logs),
-            slots: buffers.into_iter().map(slot).collect(),
-        }
+impl WriterSlot {
+    pub(super) fn new(shape: Shape, buffer: Buffer) -> Self {
+        let waiting = Waiting { shape, buffer, weight: 0, emptied: 0, has_removals: false };
+        WriterSlot { turn: Mutex::new(()), waiting: RwLock::new(waiting) }
     }
 
-    pub(super) fn files(&self) -> &Files {
-        &self.files
-    }
-
-    pub(super) fn pending(&self) -> usize {
-        self.pending
-    }
-
-    pub(super) fn writers(&self) -> usize {
-        self.slots.len()
-    }
-
-    pub(super) fn sequence(&self) -> u64 {
-        self.sequence.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn writable(&self) -> Result<()> {
-        self.files.check_process()?;
-        match &self.read_only {
-            Some(path) => Err(Error::ReadOnly { path: path.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    /// The weight that the slots have not reported.
-    pub(super) fn weight(&self) -> i128 {
-        self.slots.iter().map(|slot| lock(slot).weight).sum()
-    }
-
-    pub(super) fn slot(&self, at: usize) -> MutexGuard<'_, Slot> {
-        lock(&self.slots[at])
-    }
-
-    /// Holds everything still.
-    pub(super) fn hold(&self) -> Held<'_> {
-        Held { intake: self, slots: self.slots.iter().map(lock).collect(), logs: lock(&self.logs) }
-    }
-
-    /// Adds a batch through slot `at`. Where the buffer is full and cannot be logged, `make_way` is called, with no lock
-    /// held, to empty it.
-    pub(super) fn take(
-        &self,
-        at: usize,
-        batch: Batch<'_>,
-        make_way: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
-        let mut rest = batch;
-        while rest.len() > 0 {
-            let mut slot = self.slot(at);
-            let is_weighted = matches!(rest, Batch::Weighted(_));
-            let (part, after) = rest.split_at(rest.len().min(slot.buffer.batch_max(is_weighted)));
-            if slot.buffer.room(is_weighted) >= part.len()
-                || slot.buffer.condense(part.len(), is_weighted)
-                || self.flush_alone(&mut slot)?
-            {
-                slot.push(part);
-                rest = after;
-            } else {
-                drop(slot);
-                make_way()?;
+    /// Sorts the tail of what waits, if it is long; before many rounds, if `is_all`, nearly any is. Where others look at it, this tries
+    /// again for a while; an estimate can do with what is not in order.
+    pub(super) fn sort_tail(&self, is_all: bool) {
+        for _ in 0..SORT_TRIES {
+            if !read(&self.waiting).buffer.has_long_tail(is_all) {
+                return;
             }
+            // Never waited for: the holder of the turn may come to read across device I/O, and a waiting writer would stop all readers.
+            if let Some(mut waiting) = try_write(&self.waiting) {
+                waiting.buffer.sort_tail();
+                return;
+            }
+            std::thread::yield_now();
         }
-        Ok(())
-    }
-
-    /// Whether what waits in other slots has to be logged before this one.
-    fn must_be_last(&self, slot: &Slot) -> bool {
-        slot.has_removals && self.writers() > 1
-    }
-
-    /// Logs a slot's buffer, if there may be another log and it need not wait for others. Returns whether it did.
-    fn flush_alone(&self, slot: &mut Slot) -> Result<bool> {
-        if self.must_be_last(slot) {
-            return Ok(false);
-        }
-        let one_more = |count| (count < self.pending).then_some(count + 1);
-        if self.log_count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
-            return Ok(false);
-        }
-        let written = self.write_log(slot);
-        // Out of the count until it is in the list, should it not have come to be.
-        let logged = written.as_ref().is_ok_and(Option::is_some);
-        if !logged {
-            self.log_count.fetch_sub(1, Ordering::Relaxed);
-        }
-        if let Some(log) = written? {
-            // Writers end in another order than they drew their numbers in, and a commit names the logs by number.
-            let mut logs = lock(&self.logs);
-            let at = logs.partition_point(|earlier| earlier.sequence < log.sequence);
-            logs.insert(at, log);
-        }
-        Ok(true)
-    }
-
-    /// Empties a slot's buffer into a log; `None` where all its weights cancel.
-    fn write_log(&self, slot: &mut Slot) -> Result<Option<Log>> {
-        let shape = slot.shape;
-        let updates = slot.buffer.sorted();
-        let log = self.new_log(shape, |log| log.push_all(updates))?;
-        slot.clear();
-        Ok(log)
-    }
-
-    /// Writes what `fill` pushes as a log with a new sequence.
-    fn new_log(
-        &self,
-        shape: Shape,
-        fill: impl FnOnce(&mut super::writer::Writer<'_>) -> Result<()>,
-    ) -> Result<Option<Log>> {
-        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
-        let log = Log::write(&self.files, shape, sequence, self.write_behind, fill)?;
-        if log.blocks() > 0 {
-            return Ok(Some(log));
-        }
-        let _ = self.files.discard(log.file_ref.id);
-        Ok(None)
     }
 }
 
-impl Slot {
+impl Waiting {
+    /// Takes updates that the buffer has room for.
     fn push(&mut self, part: Batch<'_>) {
-        self.is_fresh = true;
         // Under the lock: a fold changes what entry a hash has.
-        let place = self.shape.place();
+        let entries = self.shape.entry_layout();
         match part {
             Batch::Units(hashes) => {
-                self.buffer.push_units(hashes.iter().map(|&hash| place.entry(hash)));
+                self.buffer.push_units(hashes.iter().map(|&hash| entries.entry(hash)));
                 self.weight += hashes.len() as i128;
             }
             Batch::Weighted(records) => {
                 for &(hash, weight) in records {
-                    self.buffer.push(place.entry(hash), weight);
+                    self.buffer.push(entries.entry(hash), weight);
                     self.weight += i128::from(weight);
                     self.has_removals |= weight < 0;
                 }
@@ -253,81 +141,219 @@ impl Slot {
         }
     }
 
-    /// Forgets what waits.
-    fn clear(&mut self) {
+    /// Forgets what waits: it is in another place now, or nowhere.
+    pub(super) fn clear(&mut self) {
         self.buffer.clear();
+        self.emptied += 1;
+        self.weight = 0;
         self.has_removals = false;
     }
 }
 
-impl Held<'_> {
-    /// Whether a slot that is full can be logged by itself.
-    pub(super) fn has_way(&self) -> bool {
-        self.logs.len() < self.intake.pending && !self.slots.iter().any(|slot| self.intake.must_be_last(slot))
+impl Sketch {
+    /// Adds a batch with these weights, or each hash once.
+    pub(super) fn update(&self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
+        self.writable()?;
+        let Some(weights) = weights else {
+            return self.take(Batch::Units(hashes), false);
+        };
+        require_same_length(hashes, weights)?;
+        let mut records = Vec::with_capacity(hashes.len());
+        for (&hash, &weight) in hashes.iter().zip(weights) {
+            let mut left = weight;
+            // A record's weight is signed: one above i64::MAX takes two or three.
+            while left > 0 {
+                let part = left.min(i64::MAX as u64);
+                records.push((hash, part as i64));
+                left -= part;
+            }
+        }
+        self.take(Batch::Weighted(&records), false)
     }
 
-    /// Logs everything that waits in the buffers, removals last.
-    pub(super) fn drain(&mut self) -> Result<()> {
-        for slot in self.slots.iter_mut().rev() {
-            if !slot.buffer.is_empty() {
-                self.logs.extend(self.intake.write_log(slot)?);
-                self.intake.log_count.store(self.logs.len(), Ordering::Relaxed);
+    /// Takes off what was added.
+    pub(super) fn remove(&self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
+        self.writable()?;
+        self.require_plain("remove")?;
+        if let Some(weights) = weights {
+            require_same_length(hashes, weights)?;
+        }
+        let mut records = Vec::with_capacity(hashes.len());
+        for (i, &hash) in hashes.iter().enumerate() {
+            let weight = weights.map_or(1, |weights| weights[i]);
+            let Ok(signed) = i64::try_from(weight) else {
+                return invalid("weight", weight, "take off at most 2^63 - 1 at a time");
+            };
+            if signed != 0 {
+                records.push((hash, -signed));
+            }
+        }
+        self.take(Batch::Weighted(&records), true)
+    }
+
+    /// Takes a batch into a free slot, or removals into slot 0. Where its buffer is full and cannot be logged, upkeep makes room,
+    /// with no lock held here.
+    fn take(&self, batch: Batch<'_>, are_removals: bool) -> Result<()> {
+        let mut rest = batch;
+        while rest.len() > 0 {
+            let (slot, turn) = if are_removals { self.slot_of_removals() } else { self.free_slot() };
+            match self.push_part(slot, rest)? {
+                Some(taken) => rest = rest.split_at(taken).1,
+                None => {
+                    drop(turn);
+                    self.make_room()?;
+                }
             }
         }
         Ok(())
     }
 
-    /// A sequence above that of every log there is.
-    pub(super) fn next_sequence(&mut self) -> u64 {
-        self.intake.sequence.fetch_add(1, Ordering::Relaxed) + 1
+    fn slot_of_removals(&self) -> (usize, MutexGuard<'_, ()>) {
+        (0, lock(&self.slots[0].turn))
     }
 
-    /// Makes one log of all, `applied(group)` being the sequence up to which a group needs none of them.
-    pub(super) fn merge_logs(&mut self, shape: Shape, applied: impl Fn(usize) -> u64) -> Result<()> {
-        let (logs, intake) = (&self.logs, self.intake);
-        let merged = intake.new_log(shape, |writer| super::cursor::merge(writer, shape, logs, applied))?;
-        self.discard_logs();
-        self.logs.extend(merged);
-        self.intake.log_count.store(self.logs.len(), Ordering::Relaxed);
+    /// A slot that no thread is in, beginning with this thread's; where there is none, this thread's, when it is free.
+    fn free_slot(&self) -> (usize, MutexGuard<'_, ()>) {
+        let slots = self.slots.len();
+        let own = THREAD.get() % slots;
+        let free =
+            (own..own + slots).find_map(|at| Some((at % slots, try_lock(&self.slots[at % slots].turn)?)));
+        free.unwrap_or_else(|| (own, lock(&self.slots[own].turn)))
+    }
+
+    /// Takes the front of a batch into a slot whose turn is held; how much, or `None` if its buffer is full and cannot be logged
+    /// now.
+    fn push_part(&self, slot: usize, batch: Batch<'_>) -> Result<Option<usize>> {
+        let is_weighted = matches!(batch, Batch::Weighted(_));
+        {
+            let mut waiting = write(&self.slots[slot].waiting);
+            let part = batch.split_at(batch.len().min(waiting.buffer.batch_max(is_weighted))).0;
+            if waiting.buffer.room(is_weighted) >= part.len()
+                || waiting.buffer.condense(part.len(), is_weighted)
+            {
+                waiting.push(part);
+                return Ok(Some(part.len()));
+            }
+        }
+        // It is empty after that, and so there is room.
+        Ok(self.flush_alone(slot)?.then_some(0))
+    }
+
+    /// Whether what waits in other slots has to be logged before this one.
+    fn must_be_last(&self, waiting: &Waiting) -> bool {
+        waiting.has_removals && self.slots.len() > 1
+    }
+
+    /// Logs a slot's buffer, if there may be another log and it need not wait for others. The slot's turn is held. Returns whether it
+    /// did.
+    fn flush_alone(&self, slot: usize) -> Result<bool> {
+        if self.must_be_last(&read(&self.slots[slot].waiting)) {
+            return Ok(false);
+        }
+        let one_more = |count| (count < self.pending).then_some(count + 1);
+        if self.log_count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+            return Ok(false);
+        }
+        let logged = self.log_buffer(slot);
+        // Out of the count, should no log have come to be.
+        if !logged.as_ref().is_ok_and(|&is_log| is_log) {
+            self.log_count.fetch_sub(1, Ordering::Relaxed);
+        }
+        logged.map(|_| true)
+    }
+
+    /// Empties a slot's buffer into a log; false where all its weights cancel, and there is none. The slot's turn is held; estimates
+    /// look at the buffer until the log has taken its place.
+    fn log_buffer(&self, slot: usize) -> Result<bool> {
+        let lock_of_waiting = &self.slots[slot].waiting;
+        write(lock_of_waiting).buffer.sorted();
+        let log = {
+            let waiting = read(lock_of_waiting);
+            // Nobody adds without the turn, so it is in order still.
+            let updates = waiting.buffer.in_order();
+            self.new_log(waiting.shape, self.next_sequence(), |log| log.push_all(updates))?
+        };
+        let mut waiting = write(lock_of_waiting);
+        let mut table = lock(&self.table);
+        table.weight = super::plus(table.weight, waiting.weight);
+        waiting.clear();
+        table.emptied[slot] = waiting.emptied;
+        table.change();
+        let is_log = log.is_some();
+        if let Some(log) = log {
+            table.add_log(log);
+        }
+        Ok(is_log)
+    }
+
+    /// Writes what `fill` pushes as a log of this sequence; `None` if that is nothing.
+    pub(super) fn new_log(
+        &self,
+        shape: Shape,
+        sequence: u64,
+        fill: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+    ) -> Result<Option<Log>> {
+        let log = Log::write(&self.files, shape, sequence, self.write_behind, fill)?;
+        if log.blocks() > 0 {
+            return Ok(Some(log));
+        }
+        let _ = self.files.discard(log.file_ref.id);
+        Ok(None)
+    }
+
+    /// A sequence above all that were drawn.
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Takes all slots' turns: no thread adds or logs until they are given back. Estimates go on.
+    pub(super) fn hold_still(&self) -> Still<'_> {
+        Still { sketch: self, _turns: self.slots.iter().map(|slot| lock(&slot.turn)).collect() }
+    }
+
+    /// Whether a slot that is full can be logged by itself.
+    pub(super) fn has_room(&self) -> bool {
+        self.log_count.load(Ordering::Relaxed) < self.pending
+            && !self.slots.iter().any(|slot| self.must_be_last(&read(&slot.waiting)))
+    }
+
+    /// Whether something waits in a buffer.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.slots.iter().any(|slot| !read(&slot.waiting).buffer.is_empty())
+    }
+}
+
+/// All slots' turns.
+pub(super) struct Still<'a> {
+    sketch: &'a Sketch,
+    _turns: Vec<MutexGuard<'a, ()>>,
+}
+
+impl Still<'_> {
+    /// Logs everything that waits in the buffers, removals last.
+    pub(super) fn drain(&self) -> Result<()> {
+        for slot in (0..self.sketch.slots.len()).rev() {
+            if !read(&self.sketch.slots[slot].waiting).buffer.is_empty() && self.sketch.log_buffer(slot)? {
+                self.sketch.log_count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
         Ok(())
     }
 
-    /// The logs' updates are in other places now.
-    pub(super) fn discard_logs(&mut self) {
-        for log in self.logs.drain(..) {
-            self.intake.files.retire(log.file_ref.id);
-        }
-        self.intake.log_count.store(0, Ordering::Relaxed);
-    }
-
     /// Gives the memory of empty buffers back.
-    pub(super) fn release(&mut self) {
-        self.slots.iter_mut().filter(|slot| slot.buffer.is_empty()).for_each(|slot| slot.buffer.release());
-    }
-
-    /// Forgets what waits in the buffers and the logs, for a sketch that is now of `shape`.
-    pub(super) fn forget(&mut self, shape: Shape) {
-        for slot in &mut self.slots {
-            slot.clear();
-            slot.shape = shape;
+    pub(super) fn release(&self) {
+        for slot in &self.sketch.slots {
+            let mut waiting = write(&slot.waiting);
+            if waiting.buffer.is_empty() {
+                waiting.buffer.release();
+            }
         }
-        self.discard_logs();
     }
+}
 
-    /// Sorts the buffers where too much of them is not in order.
-    pub(super) fn settle(&mut self) {
-        self.slots.iter_mut().for_each(|slot| slot.buffer.settle());
+fn require_same_length(hashes: &[KeyHash], weights: &[u64]) -> Result<()> {
+    if hashes.len() == weights.len() {
+        return Ok(());
     }
-
-    /// The updates in the buffers, removals last: in order, and not.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (Updates<'_>, Updates<'_>)> {
-        self.slots.iter().rev().map(|slot| slot.buffer.parts())
-    }
-
-    /// The weight that came since the last call, and whether anything did.
-    pub(super) fn take_news(&mut self) -> (i128, bool) {
-        self.slots.iter_mut().fold((0, false), |(weight, is_fresh), slot| {
-            (weight + std::mem::take(&mut slot.weight), is_fresh | std::mem::take(&mut slot.is_fresh))
-        })
-    }
+    invalid("weights", weights.len(), format!("give one weight for each of the {} hashes", hashes.len()))
 }

@@ -20,14 +20,17 @@
 
 use super::format::{BLOCK_FENCES, FENCES_TAG, RECORDS_TAG, decode_records, require};
 use super::page::Weighted;
-use super::place::Shape;
+use super::shape::Shape;
 use super::writer::{self, Writer, Written};
+use crate::batch::gallop;
 use crate::device::block::{self, BODY_BYTES, BlockOwner};
 use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile};
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One flush of the buffer on flash.
 #[derive(Debug)]
@@ -36,7 +39,7 @@ pub(super) struct Log {
     pub(super) file: Arc<dyn DeviceFile>,
     pub(super) sequence: u64,
     pub(super) fences: Vec<u32>,
-    pub(super) is_synced: bool,
+    is_synced: AtomicBool,
     owner: BlockOwner,
     path: PathBuf,
 }
@@ -62,7 +65,15 @@ impl Log {
             }
         };
         let file_ref = FileRef { id, bytes: blocks * BLOCK_BYTES as u64, xxh3 };
-        Ok(Log { file_ref, file, sequence, fences, is_synced: false, owner, path: files.path(id) })
+        Ok(Log {
+            file_ref,
+            file,
+            sequence,
+            fences,
+            is_synced: AtomicBool::new(false),
+            owner,
+            path: files.path(id),
+        })
     }
 
     /// Opens a committed log of `blocks` blocks of records.
@@ -81,7 +92,15 @@ impl Log {
             return Err(Error::Corrupt { path, at: 0, what: "bytes of a log", expected, found });
         }
         let file = files.open(&file_ref)?;
-        let mut log = Log { file_ref, file, sequence, fences: Vec::new(), is_synced: true, owner, path };
+        let mut log = Log {
+            file_ref,
+            file,
+            sequence,
+            fences: Vec::new(),
+            is_synced: AtomicBool::new(true),
+            owner,
+            path,
+        };
         let mut buffer = AlignedBuf::zeroed(BLOCK_BYTES);
         for number in blocks..blocks + fence_blocks {
             log.file.read(number * BLOCK_BYTES as u64, &mut buffer)?;
@@ -100,17 +119,31 @@ impl Log {
         Ok(log)
     }
 
+    /// Makes it durable, unless it is.
+    pub(super) fn sync(&self) -> Result<()> {
+        if !self.is_synced.load(Ordering::Acquire) {
+            self.file.sync()?;
+            self.is_synced.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
     /// How many blocks of records it has.
     pub(super) fn blocks(&self) -> u64 {
         self.fences.len() as u64
     }
 
     /// The blocks that may hold records of `page`.
-    pub(super) fn blocks_of(&self, page: u64) -> std::ops::Range<usize> {
-        let end = self.fences.partition_point(|&fence| u64::from(fence) <= page);
-        let first = self.fences.partition_point(|&fence| u64::from(fence) < page);
+    pub(super) fn blocks_of(&self, page: u64) -> Range<usize> {
+        self.blocks_from(&mut 0, page)
+    }
+
+    /// As [`blocks_of`](Self::blocks_of), quick for pages that ascend: `from` is 0 at first, and then where the last look left it.
+    pub(super) fn blocks_from(&self, from: &mut usize, page: u64) -> Range<usize> {
+        *from += gallop(&self.fences[*from..], |&fence| u64::from(fence) < page);
+        let end = *from + gallop(&self.fences[*from..], |&fence| u64::from(fence) <= page);
         // A page may begin in the block before the first that begins with it.
-        first.saturating_sub(1).min(end)..end
+        from.saturating_sub(1)..end
     }
 
     /// Checks a block of records and appends its updates.

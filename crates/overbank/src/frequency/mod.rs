@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   KeyHash ─▶ entry (page, residue) ─▶ buffer ──full──▶ log: one file a flush, in hash order
-//!                one a writer, side by side │                │ more than `pending` of them
+//!                   one a slot, side by side │                │ more than `pending` of them
 //!                                           │                ▼
 //!                                           │      one pass over the groups, in lanes: read, add, write elsewhere
 //!                                           │                │                         │
@@ -13,7 +13,8 @@
 //! 2. An estimate counts every update made before it, wherever it waits, and equals that of the in-RAM sketch of the same
 //!    layout: it depends neither on the order of updates nor on batches, buffer, pending chunks or commits. (In
 //!    conservative mode it does, and lies between the true count and that estimate.)
-//! 3. An estimate writes nothing. With `pending = 0` it reads exactly one block, and none of a page never written.
+//! 3. An estimate writes nothing, waits for no writer, pass or commit, and keeps none of them waiting. With `pending = 0` it reads
+//!    exactly one block, and none of a page never written.
 //! 4. What the last commit needs is never written over: groups move to free extents, logs are immutable.
 //! 5. Cells saturate; what they then say is at most the total weight, or `u64::MAX` where that is not known to bound it.
 //! 6. Small cells (4 or 8 bits) merge with their neighbours where a count outgrows them. Additions alone leave what one RAM
@@ -29,9 +30,9 @@
 //! | `estimate` of `q` keys | a sort of `q` | at most one of each page | 0 |
 //! | `commit` | a sort | 0; a pass where more than `P` chunks would be pending | the buffer's log; 12 bytes a group after a pass |
 //!
-//! RAM: `memory_bytes`; beside it 12 bytes a group, 4 bytes a block of log, and 16 or 32 bytes a key of one call's batch
-//! of estimates. Flash: the sketch once or, between a pass and the
-//! commit behind it, up to twice; and the logs.
+//! RAM: `memory_bytes`; beside it 28 bytes a group, 4 bytes a block of log, and 16 or 32 bytes a key of each call's batch
+//! of estimates; where several threads ask at the same time, up to 1 MiB for each of them but one. Flash: the sketch once or, between a
+//! pass and the commit behind it, up to twice, and where a whole pass ends while a commit is under way, three times; and the logs.
 //!
 //! Source: Goswami, Medjedovic, Mekic, Pandey, "Buffered count-min sketch on SSD: theory and experiments" (ESA 2018).
 //!
@@ -50,84 +51,61 @@ mod heavy;
 mod intake;
 mod log;
 mod memory;
+mod merge_from;
 #[cfg(test)]
 mod model;
 mod options;
 mod page;
-mod panes;
 mod pass;
-mod place;
 mod plan;
 mod query;
 mod rounds;
 mod saved;
-mod shared;
+mod scan;
+mod shape;
+mod sketch;
+mod table;
 #[cfg(test)]
 mod tests;
-mod whole;
+mod upkeep;
+mod window;
 mod writer;
 
 pub use options::FrequencyOptions;
-pub use panes::FrequencyPanes;
 pub use plan::FrequencyPlan;
-pub use shared::FrequencyWriter;
+pub use window::FrequencyWindow;
 
-use crate::error::invalid;
+use crate::sketch::CountBounds;
 use crate::sketch::count_min::Layout;
-use crate::sketch::{CountBounds, HashId};
-use crate::store::{FileRef, Reservation};
+use crate::store::Handle;
 use crate::{KeyHash, Result};
-use bounds::Reading;
-use flash::Pages;
-use intake::{Batch, Held, Intake};
-use log::Log;
-use place::Shape;
-use query::View;
-use std::sync::Arc;
+use sketch::Sketch;
+use std::sync::atomic::Ordering;
 
-/// A count-min sketch that lives in a store; see the module's own page.
+/// A count-min sketch that lives in a store; see the module's own page. [`Store::frequency`](crate::store::Store::frequency) creates or
+/// opens one.
+///
+/// It is a handle: clones are the same sketch, for as many threads as like to add and to ask. An update counts in every estimate and
+/// commit that begins after it has returned; what is added while an estimate is under way may count or not, key by key. Up to
+/// [`writers`](FrequencyOptions::writers) threads add side by side, others wait for one of them. All methods may block on the device: in
+/// asynchronous code, call them where blocking is allowed (`spawn_blocking`).
 ///
 /// ```
-/// use overbank::frequency::{Frequency, FrequencyOptions};
+/// use overbank::frequency::FrequencyOptions;
 /// use overbank::store::{Store, StoreOptions};
 ///
 /// let store = Store::in_memory(StoreOptions::new())?;
 /// let options = FrequencyOptions::new().error(1e-4, 0.01).memory_bytes(8 << 20);
-/// let clicks = Frequency::create(&store, "clicks", options)?;
+/// let clicks = store.frequency("clicks", options)?;
 /// let key = |text: &str| store.hasher().hash(text.as_bytes());
-/// let mut sketch = clicks.lock().unwrap();
-/// sketch.update(&[key("/index.html"), key("/about.html")], Some(&[3, 1]))?;
-/// assert_eq!(sketch.estimate(&[key("/index.html"), key("/none")])?, [3, 0]);
-/// drop(sketch);
+/// clicks.update(&[key("/index.html"), key("/about.html")], Some(&[3, 1]))?;
+/// assert_eq!(clicks.estimate(&[key("/index.html"), key("/none")])?, [3, 0]);
 /// store.commit(b"offset=2")?;
 /// # Ok::<(), overbank::Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Frequency {
-    shape: Shape,
-    hash_id: HashId,
-    intake: Arc<Intake>,
-    pages: Pages,
-    /// Most lanes of a pass.
-    lanes_max: usize,
-    /// How many writers there were.
-    writers_given: usize,
-    /// Which pane of a window it is; 0 otherwise.
-    epoch: u64,
-    /// The weight of what the slots have reported.
-    weight: u128,
-    saturated: bool,
-    /// Whether there is something to commit.
-    is_changed: bool,
-    table: Option<FileRef>,
-    prepared_table: Option<FileRef>,
-    is_table_changed: bool,
-    /// What the options asked for.
-    memory_bytes: usize,
-    /// RAM of a pass, for all its lanes.
-    pass_bytes: usize,
-    /// Of its own, or of the window that it is a pane of.
-    _reservation: Arc<Reservation>,
+    sketch: Handle<Sketch>,
 }
 
 impl Frequency {
@@ -137,14 +115,10 @@ impl Frequency {
     /// Amortised far below one block an update; every so often it logs the buffer or passes over the sketch.
     ///
     /// # Errors
-    /// `ReadOnly`; `Full` and other I/O errors. A batch of up to [`Frequency::buffer_updates`] updates is then not taken; of
-    /// a longer one, the parts of that length before the failure are.
-    ///
-    /// # Panics
-    /// If there are weights, but not one for each hash.
-    pub fn update(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
-        let intake = Arc::clone(&self.intake);
-        add(&intake, 0, hashes, weights, &mut || self.make_way())
+    /// `InvalidOption` unless there is a weight for each hash; `ReadOnly`; `Full` and other I/O errors. A batch of up to
+    /// [`Frequency::buffer_updates`] updates is then not taken; of a longer one, the parts of that length before the failure are.
+    pub fn update(&self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
+        self.sketch.update(hashes, weights)
     }
 
     /// Takes `weights[i]` off `hashes[i]`; without weights, 1 from each. No key may fall below zero: the strict turnstile
@@ -156,25 +130,8 @@ impl Frequency {
     ///
     /// # Errors
     /// As [`Frequency::update`]; `InvalidOption` for a weight above `i64::MAX`, and in conservative mode.
-    ///
-    /// # Panics
-    /// If there are weights, but not one for each hash.
-    pub fn remove(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
-        self.intake.writable()?;
-        self.plain("remove")?;
-        assert!(weights.is_none_or(|weights| weights.len() == hashes.len()), "one weight for each hash");
-        let mut records = Vec::with_capacity(hashes.len());
-        for (i, &hash) in hashes.iter().enumerate() {
-            let weight = weights.map_or(1, |weights| weights[i]);
-            let Ok(signed) = i64::try_from(weight) else {
-                return invalid("weight", weight, "take off at most 2^63 - 1 at a time");
-            };
-            if signed != 0 {
-                records.push((hash, -signed));
-            }
-        }
-        let intake = Arc::clone(&self.intake);
-        intake.take(0, Batch::Weighted(&records), &mut || self.make_way())
+    pub fn remove(&self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
+        self.sketch.remove(hashes, weights)
     }
 
     /// How often each key occurred: never too low, too high by little. In the order of `hashes`. A key whose cells are full is
@@ -189,15 +146,8 @@ impl Frequency {
     ///
     /// # Errors
     /// `Corrupt`, or what the device says.
-    pub fn estimate(&mut self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
-        let mut estimates = vec![0; hashes.len()];
-        let mut is_full = false;
-        self.answer(hashes, &mut |i, reading| {
-            estimates[i] = reading.estimate();
-            is_full |= reading.is_full(estimates[i]);
-        })?;
-        self.saturated |= is_full;
-        Ok(estimates)
+    pub fn estimate(&self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
+        self.sketch.estimate(hashes)
     }
 
     /// The estimates with bounds that hold for each key with probability `confidence`.
@@ -206,23 +156,16 @@ impl Frequency {
     /// As [`Frequency::estimate`], and one sum over row 0 of each page.
     ///
     /// # Accuracy
-    /// `upper` is certain (if no key was taken off too often), and `u64::MAX` where no bound is known. `lower` fails with probability at most `1 - confidence`
-    /// over the choice of the seed, for a key chosen without looking at the sketch, whatever the stream: the weight `W` of
-    /// the key's page is known, so by Markov all rows are off by `b W / columns` with probability `b^-depth`, and keys
+    /// `upper` is certain (if no key was taken off too often), and `u64::MAX` where no bound is known. `lower` fails with probability
+    /// at most `1 - confidence` over the choice of the seed, for a key chosen without looking at the sketch, whatever the stream: the
+    /// weight `W` of the key's page is known, so by Markov all rows are off by `b W / columns` with probability `b^-depth`, and keys
     /// with the same residue weigh `t W / 2^residue_bits` with probability `1 / t`. Each takes half of the failures. A row
     /// whose cell `s` columns share may be off by `s` times as much. In a page with a saturated cell, `lower` is 0.
     ///
     /// # Errors
-    /// As [`Frequency::estimate`].
-    pub fn bounds(&mut self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
-        let mut bounds = vec![CountBounds::default(); hashes.len()];
-        let mut is_full = false;
-        self.answer(hashes, &mut |i, reading| {
-            bounds[i] = reading.bounds(confidence);
-            is_full |= reading.is_full(bounds[i].upper);
-        })?;
-        self.saturated |= is_full;
-        Ok(bounds)
+    /// `InvalidOption` for a `confidence` that is no probability; as [`Frequency::estimate`].
+    pub fn bounds(&self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
+        self.sketch.bounds(hashes, confidence)
     }
 
     /// Theorem 1: the error that an estimate reaches with probability at most `e^-depth + pages^-c`, for a stream of the
@@ -231,179 +174,93 @@ impl Frequency {
     /// `n epsilon (1 + sqrt(2 (c + 1) k ln k / n))`; [`Frequency::bounds`] needs no such stream. Of small cells, those that
     /// have not merged.
     pub fn theorem_1_error(&self, c: f64) -> f64 {
-        self.shape.layout.theorem_1_error((self.total_weight() as f64).max(1.0), c)
+        self.layout().theorem_1_error((self.total_weight() as f64).max(1.0), c)
     }
 
-    /// Moves everything that waits to the pages, in one pass.
+    /// Moves everything that waits to the pages, in one pass. Other threads go on adding and asking.
     ///
     /// # Cost
     /// Reads and writes every group that something waits for.
     ///
     /// # Errors
     /// `Full` leaves everything countable, and can be tried again; other errors of writing poison the store.
-    pub fn apply(&mut self) -> Result<()> {
-        self.intake.writable()?;
-        let intake = Arc::clone(&self.intake);
-        let mut held = intake.hold();
-        self.hear(&mut held);
-        held.drain()?;
-        self.pass(&mut held)
+    pub fn apply(&self) -> Result<()> {
+        self.sketch.apply()
     }
 
-    /// Moves everything to the pages and gives the buffers' memory back, until the next update.
-    fn rest(&mut self) -> Result<()> {
-        self.apply()?;
-        self.intake.hold().release();
-        Ok(())
+    /// Adds the other sketch: the result is that of one sketch that saw both streams. Both may be in use, writers wait meanwhile; a
+    /// sketch merged with itself is doubled.
+    ///
+    /// # Cost
+    /// A pass over both sketches, and a group of RAM of each.
+    ///
+    /// # Errors
+    /// `Incompatible` where hash, seed or shape differ; `InvalidOption` in conservative mode; `ReadOnly`; what the devices
+    /// say. Then nothing changed.
+    pub fn merge(&self, other: &Frequency) -> Result<()> {
+        self.sketch.merge(&other.sketch)
+    }
+
+    /// Halves the number of pages, without the stream: page `i` becomes the sum of pages `2 i` and `2 i + 1`. The error
+    /// doubles; two sketches of which one is a fold of the other's shape can then be merged.
+    ///
+    /// # Errors
+    /// `InvalidOption` if the number of pages is odd; `ReadOnly`; what the device says. Then nothing changed.
+    pub fn fold(&self) -> Result<()> {
+        self.sketch.fold()
+    }
+
+    /// Halves all counts, rounding down: what happened before weighs half from now on. Candidates for
+    /// [`heavy`](Self::heavy) are decayed beside it, by [`SpaceSaving::decay`](crate::sketch::SpaceSaving::decay).
+    ///
+    /// # Accuracy
+    /// An estimate becomes its half, rounded down, and so is never below half of the true count, rounded down. A lower bound
+    /// may be too high by as much as rounding took from the page's weight: at most `(1 - confidence)^(-1 / depth)` for each
+    /// column of the key's cell. A saturated cell stays saturated, and small cells that have merged stay merged.
+    ///
+    /// # Errors
+    /// `ReadOnly`; what the device says. Then nothing changed.
+    pub fn decay(&self) -> Result<()> {
+        self.sketch.decay()
+    }
+
+    /// Forgets everything that was counted.
+    ///
+    /// # Errors
+    /// `ReadOnly`.
+    pub fn clear(&self) -> Result<()> {
+        self.sketch.clear(None)
     }
 
     /// The sum of all weights; `u64::MAX` stands for that and more.
     pub fn total_weight(&self) -> u64 {
-        narrowed(plus(self.weight, self.intake.weight()))
+        self.sketch.total_weight()
     }
 
     /// Whether a pass or an estimate has seen a cell that stands at its maximum.
     pub fn saturated(&self) -> bool {
-        self.saturated
+        self.sketch.saturated.load(Ordering::Relaxed)
     }
 
-    /// The shape of the sketch.
-    pub fn layout(&self) -> &Layout {
-        &self.shape.layout
+    /// The shape of the sketch now.
+    pub fn layout(&self) -> Layout {
+        self.sketch.shape().layout
     }
 
     /// Bits of a cell that has not merged with another.
     pub fn cell_bits(&self) -> u32 {
-        self.shape.cell_bits
+        self.sketch.shape().cell_bits
     }
 
     /// How many updates of weight 1 the buffer of a writer holds; those of other weights take twice the space.
     pub fn buffer_updates(&self) -> usize {
-        self.intake.slot(0).buffer.capacity()
+        self.sketch.buffer_updates()
     }
 
     /// How many chunks a group may have now: logs that are not applied yet.
     pub fn pending_chunks(&self) -> usize {
-        self.intake.hold().logs.len()
+        self.sketch.pending_chunks()
     }
-
-    /// Empties the buffers: to logs or, where a group would have too many chunks, to the pages.
-    #[cfg(test)]
-    fn flush(&mut self) -> Result<()> {
-        let intake = Arc::clone(&self.intake);
-        self.move_on(&mut intake.hold())
-    }
-
-    /// Makes it possible that a full buffer is logged, unless that has become possible meanwhile.
-    fn make_way(&mut self) -> Result<()> {
-        let intake = Arc::clone(&self.intake);
-        let mut held = intake.hold();
-        if held.has_way() { Ok(()) } else { self.move_on(&mut held) }
-    }
-
-    /// Empties the buffers: all that they held is in the pages, or in no more logs than may wait.
-    fn move_on(&mut self, held: &mut Held<'_>) -> Result<()> {
-        self.hear(held);
-        // What a pass that failed left goes first: the logs would grow in number from try to try.
-        self.thin(held)?;
-        held.drain()?;
-        self.thin(held)
-    }
-
-    /// Sees to it that no more logs wait than may.
-    fn thin(&mut self, held: &mut Held<'_>) -> Result<()> {
-        if held.logs.len() <= self.intake.pending() || self.merge_logs(held)? {
-            return Ok(());
-        }
-        self.pass(held)
-    }
-
-    /// Applies the logs to the pages.
-    fn pass(&mut self, held: &mut Held<'_>) -> Result<()> {
-        if held.logs.is_empty() {
-            return Ok(());
-        }
-        let plan = pass::Plan::new(self.shape, held.logs.len(), self.lanes_max, self.pass_bytes);
-        let sequence = held.next_sequence();
-        (self.is_changed, self.is_table_changed) = (true, true);
-        let (saturated, applied) = self.pages.apply(self.intake.files(), &held.logs, sequence, plan);
-        self.saturated |= saturated;
-        applied?;
-        held.discard_logs();
-        Ok(())
-    }
-
-    /// Makes one log of all, if that is cheaper than a pass over a single group.
-    fn merge_logs(&mut self, held: &mut Held<'_>) -> Result<bool> {
-        let blocks = held.logs.iter().map(Log::blocks).sum::<u64>();
-        if self.intake.pending() == 0 || 8 * blocks > u64::from(self.shape.group_pages) {
-            return Ok(false);
-        }
-        self.is_changed = true;
-        let pages = &self.pages;
-        held.merge_logs(self.shape, |group| pages.table[group].sequence)?;
-        Ok(true)
-    }
-
-    /// Takes down what the slots have to report.
-    fn hear(&mut self, held: &mut Held<'_>) {
-        let (weight, is_fresh) = held.take_news();
-        self.weight = plus(self.weight, weight);
-        self.is_changed |= is_fresh;
-    }
-
-    fn answer(&mut self, hashes: &[KeyHash], each: &mut dyn FnMut(usize, Reading<'_>)) -> Result<()> {
-        self.intake.files().check_process()?;
-        let intake = Arc::clone(&self.intake);
-        let mut held = intake.hold();
-        self.hear(&mut held);
-        held.settle();
-        rounds::answer(&self.view(&held), hashes, self.lanes_max > 1, each)
-    }
-
-    fn view<'a>(&'a self, held: &'a Held<'_>) -> View<'a> {
-        View {
-            shape: self.shape,
-            files: self.intake.files(),
-            pages: &self.pages,
-            logs: &held.logs,
-            waiting: held.waiting().collect(),
-            total_weight: narrowed(self.weight),
-        }
-    }
-
-    fn plain(&self, operation: &'static str) -> Result<()> {
-        if self.shape.is_conservative {
-            return invalid("mode", "conservative", format!("cells raised so do not {operation}"));
-        }
-        Ok(())
-    }
-}
-
-/// Adds a batch through slot `at` of `intake`.
-fn add(
-    intake: &Intake,
-    at: usize,
-    hashes: &[KeyHash],
-    weights: Option<&[u64]>,
-    make_way: &mut dyn FnMut() -> Result<()>,
-) -> Result<()> {
-    intake.writable()?;
-    let Some(weights) = weights else {
-        return intake.take(at, Batch::Units(hashes), make_way);
-    };
-    assert_eq!(hashes.len(), weights.len(), "one weight for each hash");
-    let mut records = Vec::with_capacity(hashes.len());
-    for (&hash, &weight) in hashes.iter().zip(weights) {
-        let mut left = weight;
-        // A record's weight is signed: one above i64::MAX takes two or three.
-        while left > 0 {
-            let part = left.min(i64::MAX as u64);
-            records.push((hash, part as i64));
-            left -= part;
-        }
-    }
-    intake.take(at, Batch::Weighted(&records), make_way)
 }
 
 fn plus(weight: u128, more: i128) -> u128 {

@@ -2,7 +2,7 @@
 //! same layout; for small ones, a count of each column, and sums of them where one of them is too large.
 
 use super::Frequency;
-use super::place::Shape;
+use super::shape::Shape;
 use crate::sketch::CountMin;
 use crate::sketch::count_min::Cell;
 use crate::{KeyHash, KeyHasher};
@@ -44,7 +44,7 @@ impl Model {
     /// The estimates that a plain `sketch` must give for `hashes`, whatever the order. With small cells and removals they
     /// are those of the order with the most merges: all additions first.
     pub(super) fn estimates(&self, sketch: &Frequency, hasher: &KeyHasher, hashes: &[KeyHash]) -> Vec<u64> {
-        match sketch.shape.cell_bits {
+        match sketch.sketch.shape().cell_bits {
             32 => self.in_ram::<u32>(sketch, hasher, hashes),
             64 => self.in_ram::<u64>(sketch, hasher, hashes),
             _ => self.in_columns(sketch, hashes, &self.added),
@@ -58,24 +58,27 @@ impl Model {
         hasher: &KeyHasher,
         hashes: &[KeyHash],
     ) -> Vec<u64> {
-        match sketch.shape.cell_bits {
+        match sketch.sketch.shape().cell_bits {
             32 | 64 => self.estimates(sketch, hasher, hashes),
             _ => self.in_columns(sketch, hashes, &self.counts),
         }
     }
 
     fn in_ram<C: Cell>(&self, sketch: &Frequency, hasher: &KeyHasher, hashes: &[KeyHash]) -> Vec<u64> {
-        let place = sketch.shape.place();
-        let mut exact = CountMin::<C>::new(sketch.shape.layout, hasher);
-        self.counts.iter().for_each(|(&hash, &count)| exact.update(place.stand_in(hash), count));
-        hashes.iter().map(|&hash| exact.estimate(place.stand_in(hash))).collect()
+        let entries = sketch.sketch.shape().entry_layout();
+        let mut exact = CountMin::<C>::new(sketch.sketch.shape().layout, hasher);
+        self.counts.iter().for_each(|(&hash, &count)| exact.update(entries.stand_in(hash), count));
+        hashes.iter().map(|&hash| exact.estimate(entries.stand_in(hash))).collect()
     }
 
     /// Small cells whose merges are those that the counts `merged_by` need.
     fn in_columns(&self, sketch: &Frequency, hashes: &[KeyHash], merged_by: &Counts) -> Vec<u64> {
-        let (now, then) = (Columns::new(sketch.shape, &self.counts), Columns::new(sketch.shape, merged_by));
+        let (now, then) = (
+            Columns::new(sketch.sketch.shape(), &self.counts),
+            Columns::new(sketch.sketch.shape(), merged_by),
+        );
         let row = |hash, row| now.sum(hash, row, then.block(hash, row));
-        let rows = 0..sketch.shape.layout.depth();
+        let rows = 0..sketch.sketch.shape().layout.depth();
         hashes.iter().map(|&hash| rows.clone().map(|r| row(hash, r)).min().unwrap_or(0)).collect()
     }
 }
@@ -100,10 +103,10 @@ impl Columns {
 
     /// Rows are whole words, so blocks of columns are aligned in the one long list of columns as they are in their words.
     fn at(&self, hash: KeyHash, row: u32) -> usize {
-        let (place, layout) = (self.shape.place(), self.shape.layout);
-        let entry = place.entry(hash);
-        let column = keyhash::column(place.fold(entry), row, layout.columns().into());
-        let row = place.page(entry) * u64::from(layout.depth()) + u64::from(row);
+        let (entries, layout) = (self.shape.entry_layout(), self.shape.layout);
+        let entry = entries.entry(hash);
+        let column = keyhash::column(entries.fold(entry), row, layout.columns().into());
+        let row = entries.page(entry) * u64::from(layout.depth()) + u64::from(row);
         (row * u64::from(layout.columns()) + column) as usize
     }
 

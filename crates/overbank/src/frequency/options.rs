@@ -1,13 +1,19 @@
 //! What a caller may choose: the sketch's size in the papers' four ways, and what it costs to run.
 
-use super::place::{self, Shape};
-use crate::Result;
+use super::shape::{self, Shape};
 use crate::error::invalid;
 use crate::sketch::count_min::Layout;
+use crate::{Error, Result};
 
 /// How many pages a group has unless told otherwise: 2 MiB, which a second-level cache holds and which a device writes at
 /// its full rate.
 const GROUP_PAGES: u32 = 512;
+
+/// More logs than this do not fit the inline state with room to spare.
+const PENDING_MAX: usize = 1024;
+
+/// More threads than this add nothing side by side on any machine that we know of.
+const WRITERS_MAX: usize = 1024;
 
 /// Size and behaviour of a [`Frequency`](super::Frequency) sketch.
 ///
@@ -20,14 +26,14 @@ const GROUP_PAGES: u32 = 512;
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct FrequencyOptions {
-    sizing: Sizing,
-    cell_bits: u32,
-    record_bytes: u32,
-    group_pages: u32,
-    is_conservative: bool,
-    pub(super) pending: usize,
-    pub(super) memory_bytes: usize,
-    pub(super) writers: usize,
+    sizing: Option<Sizing>,
+    cell_bits: Option<u32>,
+    record_bytes: Option<u32>,
+    group_pages: Option<u32>,
+    is_conservative: Option<bool>,
+    pub(super) pending: Option<usize>,
+    pub(super) memory_bytes: Option<usize>,
+    writers: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -45,17 +51,17 @@ impl Default for FrequencyOptions {
 }
 
 impl FrequencyOptions {
-    /// `epsilon = 1e-6`, `delta = 0.01`, cells of 32 bits, records of 4 bytes, up to 16 pending chunks a group, 32 MiB of
-    /// RAM.
+    /// For a new sketch: `epsilon = 1e-6`, `delta = 0.01`, cells of 32 bits, records of 4 bytes, up to 16 pending chunks a group, 32 MiB
+    /// of RAM, one writer. For a stored one: what it was made with, and one writer.
     pub fn new() -> Self {
         Self {
-            sizing: Sizing::Error { epsilon: 1e-6, delta: 0.01 },
-            cell_bits: 32,
-            record_bytes: 4,
-            group_pages: GROUP_PAGES,
-            is_conservative: false,
-            pending: 16,
-            memory_bytes: 32 << 20,
+            sizing: None,
+            cell_bits: None,
+            record_bytes: None,
+            group_pages: None,
+            is_conservative: None,
+            pending: None,
+            memory_bytes: None,
             writers: 1,
         }
     }
@@ -63,26 +69,26 @@ impl FrequencyOptions {
     /// An estimate is too high by `epsilon * n` with probability at most `delta`: `width = ceil(e / epsilon)`,
     /// `depth = ceil(ln(1 / delta))` (section 2.1).
     pub fn error(mut self, epsilon: f64, delta: f64) -> Self {
-        self.sizing = Sizing::Error { epsilon, delta };
+        self.sizing = Some(Sizing::Error { epsilon, delta });
         self
     }
 
     /// `depth` rows of at least `width` columns in all pages together.
     pub fn shape(mut self, width: u64, depth: u32) -> Self {
-        self.sizing = Sizing::Shape { width, depth };
+        self.sizing = Some(Sizing::Shape { width, depth });
         self
     }
 
     /// `depth` rows in at most `bytes` bytes of blocks, trailers included.
     pub fn bytes(mut self, bytes: u64, depth: u32) -> Self {
-        self.sizing = Sizing::Bytes { bytes, depth };
+        self.sizing = Some(Sizing::Bytes { bytes, depth });
         self
     }
 
     /// As wide as `elements` updates of weight 1 need for an overestimate of at most `overestimate`, except with
     /// probability `delta`: `C = n * D * e / O` cells (section 5.2).
     pub fn elements(mut self, elements: f64, overestimate: f64, delta: f64) -> Self {
-        self.sizing = Sizing::Elements { elements, overestimate, delta };
+        self.sizing = Some(Sizing::Elements { elements, overestimate, delta });
         self
     }
 
@@ -101,7 +107,7 @@ impl FrequencyOptions {
     ///
     /// Source: Ben Basat, Einziger, Mitzenmacher, Vargaftik, "SALSA: self-adjusting lean sketch" (ICDE 2021).
     pub fn cell_bits(mut self, bits: u32) -> Self {
-        self.cell_bits = bits;
+        self.cell_bits = Some(bits);
         self
     }
 
@@ -111,13 +117,13 @@ impl FrequencyOptions {
     /// Two keys of one page that agree in these bits are one key to the sketch: for a fixed key, with probability at most
     /// 2^-23 (or 2^-40) for each other key of its page. [`Frequency::bounds`](super::Frequency::bounds) counts that in.
     pub fn record_bytes(mut self, bytes: u32) -> Self {
-        self.record_bytes = bytes;
+        self.record_bytes = Some(bytes);
         self
     }
 
     /// Pages that are read and written together; the default is 512, or 2 MiB.
     pub fn group_pages(mut self, pages: u32) -> Self {
-        self.group_pages = pages;
+        self.group_pages = Some(pages);
         self
     }
 
@@ -131,30 +137,31 @@ impl FrequencyOptions {
     ///
     /// Source: Estan and Varghese, "New directions in traffic measurement and accounting" (SIGCOMM 2002).
     pub fn conservative(mut self, is_conservative: bool) -> Self {
-        self.is_conservative = is_conservative;
+        self.is_conservative = Some(is_conservative);
         self
     }
 
     /// Most chunks of logged updates that a group may have. An estimate reads its page and about one block of each; updates
     /// rewrite the sketch once for every `chunks + 1` buffers. With 0 an estimate reads one block, always.
     pub fn pending(mut self, chunks: usize) -> Self {
-        self.pending = chunks;
+        self.pending = Some(chunks);
         self
     }
 
-    /// What [`FrequencyOptions::pending`] was set to.
+    /// What [`FrequencyOptions::pending`] was set to, or its default for a new sketch.
     pub fn pending_chunks(&self) -> usize {
-        self.pending
+        self.chunks()
     }
 
-    /// RAM for the buffer of updates, one group, and the readers of pending chunks; taken from the store's budget.
+    /// RAM for the buffers of updates, a pass, the readers of pending chunks and estimates beside them; taken from the store's budget.
+    /// A store that is open read-only takes two groups of pages, whatever the writer took, or what is set here.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
-        self.memory_bytes = bytes;
+        self.memory_bytes = Some(bytes);
         self
     }
 
-    /// How many threads will add at the same time, each through its [`FrequencyWriter`](super::FrequencyWriter) with its own
-    /// share of the memory. Not stored: a matter of the process. At least 1; the default is 1.
+    /// How many threads will add at the same time without waiting for each other, each with its own share of the memory. Not stored: a
+    /// matter of the process. At least 1; the default is 1.
     pub fn writers(mut self, writers: usize) -> Self {
         self.writers = writers.max(1);
         self
@@ -178,8 +185,8 @@ impl FrequencyOptions {
     /// # Errors
     /// `InvalidOption`.
     pub fn layout(&self) -> Result<Layout> {
-        let cell_bits = self.cell_bits;
-        match self.sizing {
+        let cell_bits = self.cell_bits.unwrap_or(32);
+        match self.sizing.unwrap_or(Sizing::Error { epsilon: 1e-6, delta: 0.01 }) {
             Sizing::Error { epsilon, delta } => {
                 let classic = Layout::with_error(epsilon, delta)?;
                 localised(classic.width(), classic.depth(), cell_bits)
@@ -205,12 +212,63 @@ impl FrequencyOptions {
         }
     }
 
+    /// The shape of a new sketch, if all options are in range.
     pub(super) fn to_shape(&self) -> Result<Shape> {
+        self.require_in_range()?;
         let layout = self.layout()?;
-        // A group longer than the sketch would be written for nothing.
-        let group_pages = u64::from(self.group_pages).min(layout.pages().next_power_of_two()) as u32;
-        let shape = Shape::new(layout, self.cell_bits, self.record_bytes, group_pages)?;
-        Ok(shape.conservative(self.is_conservative))
+        let (cell_bits, record_bytes) = (self.cell_bits.unwrap_or(32), self.record_bytes.unwrap_or(4));
+        let shape = Shape::new(layout, cell_bits, record_bytes, self.group_pages_in(&layout, GROUP_PAGES))?;
+        Ok(shape.conservative(self.is_conservative.unwrap_or(false)))
+    }
+
+    /// Refuses a stored sketch of another shape than what was set; what was not set is the stored one's.
+    ///
+    /// # Errors
+    /// `Incompatible`, and `InvalidOption` for what no sketch can be.
+    pub(super) fn require(&self, stored: Shape) -> Result<()> {
+        self.require_in_range()?;
+        let cell_bits = self.cell_bits.unwrap_or(stored.cell_bits);
+        let layout = match self.sizing {
+            Some(_) => Self { cell_bits: Some(cell_bits), ..self.clone() }.layout()?,
+            None => stored.layout,
+        };
+        let record_bytes = self.record_bytes.unwrap_or(stored.record_bytes);
+        let group_pages = self.group_pages_in(&layout, stored.group_pages);
+        let expected = Shape { layout, cell_bits, record_bytes, group_pages, ..stored }
+            .conservative(self.is_conservative.unwrap_or(stored.is_conservative));
+        if expected == stored {
+            return Ok(());
+        }
+        let (expected, found) = (format!("{expected:?}"), format!("{stored:?}"));
+        Err(Error::Incompatible { what: "the shape", expected, found })
+    }
+
+    fn require_in_range(&self) -> Result<()> {
+        if self.chunks() > PENDING_MAX {
+            return invalid("pending", self.chunks(), format!("choose at most {PENDING_MAX} chunks"));
+        }
+        if self.writers > WRITERS_MAX {
+            return invalid("writers", self.writers, format!("choose at most {WRITERS_MAX}"));
+        }
+        Ok(())
+    }
+
+    /// The pages of a group: as set, or `otherwise`. A group longer than the sketch would be written for nothing.
+    fn group_pages_in(&self, layout: &Layout, otherwise: u32) -> u32 {
+        let group_pages = self.group_pages.unwrap_or(otherwise);
+        u64::from(group_pages).min(layout.pages().next_power_of_two()) as u32
+    }
+
+    pub(super) fn chunks(&self) -> usize {
+        self.pending.unwrap_or(16)
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.memory_bytes.unwrap_or(32 << 20)
+    }
+
+    pub(super) fn writer_slots(&self) -> usize {
+        self.writers
     }
 }
 
@@ -225,7 +283,7 @@ fn localised(width: u64, depth: u32, cell_bits: u32) -> Result<Layout> {
 fn columns_of_a_block(depth: u32, cell_bits: u32) -> Result<u32> {
     // The layout's own check names the range of the depth.
     Layout::with_shape(1, 1, depth)?;
-    match place::columns_of_a_block(cell_bits, depth) {
+    match shape::columns_of_a_block(cell_bits, depth) {
         Some(columns) => Ok(columns),
         None => invalid("cell_bits", cell_bits, "choose 4, 8, 32 or 64"),
     }

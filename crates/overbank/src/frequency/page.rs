@@ -7,7 +7,7 @@
 //! Cost: `depth` cells of one block an update; see [`Cells`] for where they lie.
 
 use super::cells::{Cells, Plain, Small};
-use super::place::{Place, Shape};
+use super::shape::{EntryLayout, Shape};
 use crate::Result;
 use crate::batch::gallop;
 use crate::device::BLOCK_BYTES;
@@ -58,23 +58,24 @@ pub(super) struct Updates<'a> {
 
 impl<'a> Updates<'a> {
     /// Those of the pages `first..end`.
-    pub(super) fn of_pages(self, place: Place, first: u64, end: u64) -> Self {
+    pub(super) fn of_pages(self, entries: EntryLayout, first: u64, end: u64) -> Self {
         let units = self.units;
-        let from = units.partition_point(|&entry| place.page(entry) < first);
+        let from = units.partition_point(|&entry| entries.page(entry) < first);
         let units = &units[from..];
-        let units = &units[..units.partition_point(|&entry| place.page(entry) < end)];
+        let units = &units[..units.partition_point(|&entry| entries.page(entry) < end)];
         let weighted = self.weighted;
-        let from = weighted.partition_point(|&[entry, _]| place.page(entry) < first);
+        let from = weighted.partition_point(|&[entry, _]| entries.page(entry) < first);
         let weighted = &weighted[from..];
-        let weighted = &weighted[..weighted.partition_point(|&[entry, _]| place.page(entry) < end)];
+        let weighted = &weighted[..weighted.partition_point(|&[entry, _]| entries.page(entry) < end)];
         Updates { units, weighted }
     }
 
-    /// Those of the pages below `end`, of updates that begin near it.
-    pub(super) fn below(self, place: Place, end: u64) -> Self {
-        let units = gallop(self.units, |&entry| place.page(entry) < end);
-        let weighted = gallop(self.weighted, |&[entry, _]| place.page(entry) < end);
-        Updates { units: &self.units[..units], weighted: &self.weighted[..weighted] }
+    /// Those of the pages below `end`, and the others; quick where the border is near the front.
+    pub(super) fn split_below(self, entries: EntryLayout, end: u64) -> (Self, Self) {
+        let units = self.units.split_at(gallop(self.units, |&entry| entries.page(entry) < end));
+        let below = |&[entry, _]: &Weighted| entries.page(entry) < end;
+        let weighted = self.weighted.split_at(gallop(self.weighted, below));
+        (Updates { units: units.0, weighted: weighted.0 }, Updates { units: units.1, weighted: weighted.1 })
     }
 
     pub(super) fn is_empty(self) -> bool {
@@ -133,7 +134,7 @@ pub(super) fn add(blocks: &mut [u8], shape: Shape, first_page: u64, updates: Upd
 
 /// The least cell of an entry in its block.
 pub(super) fn least(block: &[u8], shape: Shape, entry: u64) -> u64 {
-    with_shape!(shape, least_cell(block, shape, shape.place().fold(entry)))
+    with_shape!(shape, least_cell(block, shape, shape.entry_layout().fold(entry)))
 }
 
 /// The weight of a page, or more: the sum of its row 0; `u64::MAX` where a cell has stopped counting. A conservative update
@@ -147,7 +148,7 @@ pub(super) fn weight(block: &[u8], shape: Shape) -> u64 {
 /// An entry's cell in one row: its count, and how many columns share it.
 pub(super) fn cell_of(block: &[u8], shape: Shape, entry: u64, row: u32) -> (u64, u32) {
     let columns = shape.layout.columns();
-    let column = keyhash::column(shape.place().fold(entry), row, u64::from(columns));
+    let column = keyhash::column(shape.entry_layout().fold(entry), row, u64::from(columns));
     with_cells!(shape, count_and_span(block, shape, row as usize * columns as usize + column as usize))
 }
 
@@ -191,18 +192,18 @@ fn add_updates<A: Cells, const D: usize>(
     first_page: u64,
     updates: Updates<'_>,
 ) -> bool {
-    let (cells, place, columns) = (A::of(shape), shape.place(), shape.layout.columns());
+    let (cells, entries, columns) = (A::of(shape), shape.entry_layout(), shape.layout.columns());
     let mut saturated = false;
     for &entry in updates.units {
-        let block = block_of(blocks, place, first_page, entry);
-        for cell in cells_of::<D>(columns, place.fold(entry)) {
+        let block = block_of(blocks, entries, first_page, entry);
+        for cell in cells_of::<D>(columns, entries.fold(entry)) {
             saturated |= cells.add(block, cell, 1);
         }
     }
     for &[entry, weight] in updates.weighted {
         let weight = weight.cast_signed();
-        let block = block_of(blocks, place, first_page, entry);
-        for cell in cells_of::<D>(columns, place.fold(entry)) {
+        let block = block_of(blocks, entries, first_page, entry);
+        for cell in cells_of::<D>(columns, entries.fold(entry)) {
             if weight >= 0 {
                 saturated |= cells.add(block, cell, weight.unsigned_abs());
             } else {
@@ -220,11 +221,11 @@ fn raise_updates<A: Cells, const D: usize>(
     first_page: u64,
     updates: Updates<'_>,
 ) -> bool {
-    let (cells, place, columns) = (A::of(shape), shape.place(), shape.layout.columns());
+    let (cells, entries, columns) = (A::of(shape), shape.entry_layout(), shape.layout.columns());
     let mut saturated = false;
     let mut raise = |entry: u64, weight: u64| {
-        let block = block_of(blocks, place, first_page, entry);
-        let fold = place.fold(entry);
+        let block = block_of(blocks, entries, first_page, entry);
+        let fold = entries.fold(entry);
         let target = least_cell::<A, D>(block, shape, fold).saturating_add(weight);
         for cell in cells_of::<D>(columns, fold) {
             saturated |= cells.raise(block, cell, target);
@@ -237,8 +238,8 @@ fn raise_updates<A: Cells, const D: usize>(
 }
 
 #[inline(always)]
-fn block_of(blocks: &mut [u8], place: Place, first_page: u64, entry: u64) -> &mut [u8] {
-    let at = place.page(entry).wrapping_sub(first_page) as usize;
+fn block_of(blocks: &mut [u8], entries: EntryLayout, first_page: u64, entry: u64) -> &mut [u8] {
+    let at = entries.page(entry).wrapping_sub(first_page) as usize;
     &mut blocks[at.wrapping_mul(BLOCK_BYTES)..][..BLOCK_BYTES]
 }
 

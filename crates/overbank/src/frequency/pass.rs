@@ -7,10 +7,12 @@
 //!   lane 1:  group 3 …       twice as many lanes as threads: some compute while others wait for the device
 //! ```
 //!
-//! 1. A group's slot changes after its new extent is written whole; a log is applied to it only if its sequence is below
-//!    the log's. So a pass that failed can be tried again.
+//! 1. A group's place changes after its new extent is written whole; a log is applied to it only if its sequence is below
+//!    the log's. So a pass that failed can be tried again, and an estimate may come at any time.
 //! 2. A group without updates is not touched.
-//! 3. Lanes share nothing but the list of free extents: the result does not depend on their number.
+//! 3. Lanes share nothing but the table and the list of free extents, each under its short lock: the result does not depend on their
+//!    number.
+//! 4. Upkeep's lock is held, and no other.
 //!
 //! | | |
 //! |---|---|
@@ -19,17 +21,18 @@
 //! | RAM | in each lane a group, a chunk of each log, and reads in flight |
 
 use super::cursor::{Cursor, PREFETCH_BYTES, prefetch};
-use super::flash::{Pages, PagesFile, Space, give_back};
-use super::format::{LANES_MAX, NO_EXTENT, Slot};
+use super::flash::PagesFile;
+use super::format::{GroupPlace, LANES_MAX};
 use super::log::Log;
 use super::page;
-use super::place::Shape;
+use super::shape::Shape;
+use super::sketch::Sketch;
 use crate::Result;
 use crate::device::{AlignedBuf, BLOCK_BYTES, thread};
-use crate::lock::{into_inner, lock};
-use crate::store::Files;
-use std::sync::Mutex;
+use crate::lock::lock;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The fewest and most blocks of a log that a lane reads at a time: 16 KiB take little longer than one block, and beyond
 /// 256 KiB a device gains nothing.
@@ -39,12 +42,12 @@ const STEP_PAGES: usize = 32;
 
 /// How a pass goes about its work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Plan {
+pub(super) struct PassPlan {
     lanes: usize,
     chunk_blocks: usize,
 }
 
-impl Plan {
+impl PassPlan {
     /// The least RAM of a pass over `logs` logs.
     pub(super) fn least_bytes(shape: Shape, logs: usize) -> usize {
         shape.group_bytes() + PREFETCH_BYTES + logs * Cursor::memory_bytes(*CHUNK_BLOCKS.start())
@@ -56,58 +59,46 @@ impl Plan {
         let lanes = lanes.clamp(1, lanes_max.clamp(1, LANES_MAX)).min(shape.groups());
         let lane_bytes = (memory_bytes / lanes).saturating_sub(shape.group_bytes() + PREFETCH_BYTES);
         let chunk = (lane_bytes / logs.max(1)).saturating_sub(Cursor::memory_bytes(0)) / BLOCK_BYTES;
-        Plan { lanes, chunk_blocks: chunk.clamp(*CHUNK_BLOCKS.start(), *CHUNK_BLOCKS.end()) }
+        PassPlan { lanes, chunk_blocks: chunk.clamp(*CHUNK_BLOCKS.start(), *CHUNK_BLOCKS.end()) }
     }
 }
 
 /// What all lanes work on.
-struct Common<'a> {
+struct Lanes<'a> {
+    sketch: &'a Sketch,
     shape: Shape,
-    files: &'a Files,
     file: &'a PagesFile,
-    space: Mutex<Space>,
-    logs: &'a [Log],
+    logs: &'a [Arc<Log>],
     sequence: u64,
     chunk_blocks: usize,
     is_stopped: AtomicBool,
-    is_saturated: AtomicBool,
 }
 
-impl Pages {
-    /// Applies `logs` to every group that they touch, as the pass `sequence`. Says whether a cell came to stand at its
-    /// maximum, even where it failed.
-    pub(super) fn apply(
-        &mut self,
-        files: &Files,
-        logs: &[Log],
-        sequence: u64,
-        plan: Plan,
-    ) -> (bool, Result<()>) {
-        self.is_synced = false;
-        if let Err(error) = self.file_to_write(files) {
-            return (false, Err(error));
-        }
-        let Pages { shape, file: Some(file), table, committed, space, .. } = self else {
-            return (false, Ok(()));
-        };
-        let common = Common {
-            shape: *shape,
-            files,
-            file,
-            space: Mutex::new(std::mem::take(space)),
+impl Sketch {
+    /// Applies `logs` to every group that they touch, as the pass `sequence`. Upkeep's lock is held.
+    pub(super) fn pass_over_groups(&self, logs: &[Arc<Log>], sequence: u64) -> Result<()> {
+        let shape = self.shape();
+        let lanes_max = self.lanes_max.load(Ordering::Relaxed);
+        let plan = PassPlan::new(shape, logs.len(), lanes_max, self.pass_bytes);
+        let file = self.file_to_write()?;
+        let lanes = Lanes {
+            sketch: self,
+            shape,
+            file: &file,
             logs,
             sequence,
             chunk_blocks: plan.chunk_blocks,
             is_stopped: AtomicBool::new(false),
-            is_saturated: AtomicBool::new(false),
         };
         let groups = shape.groups().div_ceil(plan.lanes);
-        let lanes = Mutex::new(table.chunks_mut(groups).zip(committed.chunks(groups)).enumerate());
+        let parts =
+            (0..shape.groups()).step_by(groups).map(|first| first..(first + groups).min(shape.groups()));
+        let parts = Mutex::new(parts);
         // Each thread takes lanes as long as there are any: with fewer threads than lanes, all are passed over.
         let run = || {
-            let next = || lock(&lanes).next();
-            while let Some((lane, (table, committed))) = next() {
-                common.run(lane * groups, table, committed)?;
+            let next = || lock(&parts).next();
+            while let Some(groups) = next() {
+                lanes.run(groups)?;
             }
             Ok(())
         };
@@ -120,47 +111,44 @@ impl Pages {
                 Err(panic) => std::panic::resume_unwind(panic),
             })
         });
-        *space = into_inner(common.space);
-        space.trim();
-        (common.is_saturated.into_inner(), result)
+        file.trim();
+        result
     }
 }
 
-impl Common<'_> {
-    /// Passes over the groups of `table`, of which `first_group` is the first.
-    fn run(&self, first_group: usize, table: &mut [Slot], committed: &[u32]) -> Result<()> {
-        let result = self.pass(first_group, table, committed);
+impl Lanes<'_> {
+    /// Passes over a lane's groups; the other lanes stop if that fails.
+    fn run(&self, groups: Range<usize>) -> Result<()> {
+        let result = self.pass(groups);
         if result.is_err() {
             self.is_stopped.store(true, Ordering::Relaxed);
         }
         result
     }
 
-    fn pass(&self, first_group: usize, table: &mut [Slot], committed: &[u32]) -> Result<()> {
+    fn pass(&self, groups: Range<usize>) -> Result<()> {
         let shape = self.shape;
-        let pages = shape.pages_of(first_group).start..shape.pages_of(first_group + table.len() - 1).end;
+        let pages = shape.pages_of(groups.start).start..shape.pages_of(groups.end - 1).end;
         let cursor = |log| Cursor::new(log, shape, pages.clone(), self.chunk_blocks);
-        let mut cursors: Vec<Cursor<'_>> = self.logs.iter().map(cursor).collect();
+        let mut cursors: Vec<Cursor<'_>> = self.logs.iter().map(|log| cursor(log)).collect();
         for cursor in &mut cursors {
             cursor.take_below(pages.start, &mut |_| {})?;
         }
         let mut blocks = AlignedBuf::zeroed(shape.group_bytes());
-        for (i, slot) in table.iter_mut().enumerate() {
+        for group in groups {
             if self.is_stopped.load(Ordering::Relaxed) {
                 break;
             }
-            let group = first_group + i;
             let end = shape.pages_of(group).end;
-            prefetch(self.files, &mut cursors, end)?;
+            // Only whoever has upkeep's lock changes places, so it stays as it is here.
+            let place = lock(&self.sketch.table).places[group];
+            prefetch(&self.sketch.files, &mut cursors, end)?;
             let touches = |cursor: &Cursor<'_>| cursor.peek_page().is_some_and(|page| page < end);
-            if cursors.iter().any(|cursor| touches(cursor) && slot.sequence < cursor.log.sequence) {
-                self.file.load(shape, group, *slot, &mut blocks)?;
-                self.add(group, *slot, &mut cursors, &mut blocks)?;
-                let new = self.file.write(shape, &self.space, group, &mut blocks, self.sequence)?;
-                let old = std::mem::replace(slot, new);
-                if old.extent != NO_EXTENT && old.extent != committed[i] {
-                    give_back(&self.space, old.extent);
-                }
+            if cursors.iter().any(|cursor| touches(cursor) && place.sequence < cursor.log.sequence) {
+                self.file.load(group, place, &mut blocks)?;
+                self.add(group, place, &mut cursors, &mut blocks)?;
+                let new = self.file.write(group, &mut blocks, self.sequence)?;
+                lock(&self.sketch.table).set_place(group, new);
             } else {
                 for cursor in &mut cursors {
                     cursor.take_below(end, &mut |_| {})?;
@@ -171,14 +159,20 @@ impl Common<'_> {
     }
 
     /// Adds the logs' updates of a group to its blocks.
-    fn add(&self, group: usize, slot: Slot, cursors: &mut [Cursor<'_>], blocks: &mut [u8]) -> Result<()> {
+    fn add(
+        &self,
+        group: usize,
+        place: GroupPlace,
+        cursors: &mut [Cursor<'_>],
+        blocks: &mut [u8],
+    ) -> Result<()> {
         let pages = self.shape.pages_of(group);
         let mut is_saturated = false;
         for first in pages.clone().step_by(STEP_PAGES) {
             let end = (first + STEP_PAGES as u64).min(pages.end);
             let step = &mut blocks[(first - pages.start) as usize * BLOCK_BYTES..];
             for cursor in &mut *cursors {
-                let is_news = slot.sequence < cursor.log.sequence;
+                let is_news = place.sequence < cursor.log.sequence;
                 cursor.take_below(end, &mut |updates| {
                     if is_news {
                         is_saturated |= page::add(step, self.shape, first, updates);
@@ -186,9 +180,7 @@ impl Common<'_> {
                 })?;
             }
         }
-        if is_saturated {
-            self.is_saturated.store(true, Ordering::Relaxed);
-        }
+        self.sketch.note_saturated(is_saturated);
         Ok(())
     }
 }

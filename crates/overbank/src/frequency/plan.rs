@@ -47,18 +47,18 @@ impl FrequencyOptions {
     /// `InvalidOption`.
     pub fn plan(&self) -> Result<FrequencyPlan> {
         let shape = self.to_shape()?;
-        let buffer_bytes = buffer_bytes(shape, self.memory_bytes, self.pending, self.writers);
+        let buffer_bytes = buffer_bytes(shape, self.memory(), self.chunks(), self.writer_slots());
         let buffer_updates = Buffer::new(buffer_bytes).capacity().max(1);
         let pages = shape.groups() as f64 * f64::from(shape.group_pages);
         let log_blocks = (buffer_updates as f64 / shape.block_records() as f64).ceil();
         let fence_blocks = (log_blocks / super::format::BLOCK_FENCES as f64).ceil();
-        let (pending, logs) = (self.pending as f64, (self.pending + 1) as f64);
+        let (pending, logs) = (self.chunks() as f64, (self.chunks() + 1) as f64);
         let cycle = logs * buffer_updates as f64;
         let flash_bytes = shape.groups() as u64 * shape.group_bytes() as u64;
         let logs_bytes = (logs * (log_blocks + fence_blocks)) as u64 * BLOCK_BYTES as u64;
         Ok(FrequencyPlan {
             layout: shape.layout,
-            memory_bytes: self.memory_bytes,
+            memory_bytes: self.memory(),
             buffer_updates,
             flash_bytes,
             flash_bytes_max: 2 * flash_bytes + logs_bytes,

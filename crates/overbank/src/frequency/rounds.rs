@@ -6,37 +6,44 @@
 //! ```
 //!
 //! 1. A page that several keys share is read once.
-//! 2. The answers do not depend on the cut into rounds, or on the thread.
+//! 2. The answers do not depend on how the keys are divided into rounds, or on the thread. Each round is a cut of its own: of what is
+//!    added while it is asked, a later round may see more.
+//! 3. One call at a time has long rounds; others that come meanwhile have short ones, so that the memory that readers take does not
+//!    grow by a group each.
 
 use super::bounds::Reading;
-use super::place::{Place, Shape};
 use super::query::View;
+use super::shape::{EntryLayout, Shape};
 use crate::batch::{HashOrdered, Sorter};
 use crate::device::{BLOCK_BYTES, thread};
+use crate::lock::try_lock;
 use crate::{KeyHash, Result};
 use std::cell::OnceCell;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 
 /// The least RAM of two rounds in bytes: enough pages to keep 128 reads in flight for a while.
 pub(super) const ROUNDS_BYTES: usize = 256 * BLOCK_BYTES;
+/// Pages of a short round.
+const SHORT_PAGES: usize = 128;
 
-/// Calls `each(key, what its page says of it)` for every key, in any order. `is_ahead`: rounds are read on a thread.
+/// Calls `each(key, what its page says of it)` for every key, in any order. False if the sketch came to be of another generation
+/// meanwhile: then what was called is void.
 pub(super) fn answer(
     view: &View<'_>,
     hashes: &[KeyHash],
-    is_ahead: bool,
     each: &mut dyn FnMut(usize, Reading<'_>),
-) -> Result<()> {
-    let place = view.shape.place();
+) -> Result<bool> {
+    let entries = view.shape.entry_layout();
     let number_bits = u64::BITS - (hashes.len() as u64).leading_zeros();
-    if number_bits <= place.spare_bits() {
+    if number_bits <= entries.spare_bits() {
         // The number fits into the entry's zeros: half the memory, and a faster sort.
         let numbers = (1u64 << number_bits) - 1;
-        let asked = hashes.iter().zip(0u64..).map(|(&hash, i)| place.entry(hash) | i).collect();
-        answer_as(view, asked, |asked: &u64| (asked & !numbers, (asked & numbers) as usize), is_ahead, each)
+        let asked = hashes.iter().zip(0u64..).map(|(&hash, i)| entries.entry(hash) | i).collect();
+        answer_as(view, asked, |asked: &u64| (asked & !numbers, (asked & numbers) as usize), each)
     } else {
-        let asked = hashes.iter().zip(0u64..).map(|(&hash, i)| [place.entry(hash), i]).collect();
-        answer_as(view, asked, |&[entry, i]: &[u64; 2]| (entry, i as usize), is_ahead, each)
+        let asked = hashes.iter().zip(0u64..).map(|(&hash, i)| [entries.entry(hash), i]).collect();
+        answer_as(view, asked, |&[entry, i]: &[u64; 2]| (entry, i as usize), each)
     }
 }
 
@@ -44,44 +51,48 @@ fn answer_as<T: HashOrdered + Sync>(
     view: &View<'_>,
     mut asked: Vec<T>,
     parts: impl Fn(&T) -> (u64, usize) + Sync,
-    is_ahead: bool,
     each: &mut dyn FnMut(usize, Reading<'_>),
-) -> Result<()> {
+) -> Result<bool> {
     Sorter::new().sort(&mut asked, &mut Vec::new());
     let shape = view.shape;
     let entry = |asked: &T| parts(asked).0;
-    let rounds = || Rounds { rest: &asked, entry, place: shape.place(), pages_max: round_pages(shape) };
-    let mut answer = |round: &Round<'_, T>, blocks: &[u8]| {
+    // Short batches need no long rounds.
+    let long = (asked.len() > SHORT_PAGES).then(|| try_lock(&view.sketch.memory.long_rounds)).flatten();
+    let pages_max = if long.is_some() { round_pages(shape) } else { SHORT_PAGES };
+    let rounds = || Rounds { rest: &asked, entry, entries: shape.entry_layout(), pages_max };
+    let mut answer = |round: &Round<'_, T>, blocks: &[u8], total_weight: u64| {
         let (mut at, mut weight) = (usize::MAX, OnceCell::new());
         for asked in round.asked {
             let (entry, i) = parts(asked);
-            let page = shape.place().page(entry);
+            let page = shape.entry_layout().page(entry);
             if at == usize::MAX || round.pages[at] != page {
                 at = at.wrapping_add(1);
                 weight = OnceCell::new();
             }
             let block = &blocks[at * BLOCK_BYTES..][..BLOCK_BYTES];
-            each(i, Reading { shape, block, entry, weight: &weight, total_weight: view.total_weight });
+            each(i, Reading { shape, block, entry, weight: &weight, total_weight });
         }
     };
-    let is_long = asked.len() > round_pages(shape);
-    let is_answered = is_ahead && is_long && answer_behind(view, rounds(), &mut answer)?;
-    if !is_answered {
-        let mut blocks = Vec::new();
-        for round in rounds() {
-            compose(view, &round, &mut blocks)?;
-            answer(&round, &blocks);
-        }
+    let is_long = asked.len() > pages_max;
+    view.sketch.slots.iter().for_each(|slot| slot.sort_tail(is_long));
+    let is_ahead = is_long && view.sketch.lanes_max.load(Ordering::Relaxed) > 1;
+    if is_ahead && let Some(is_answered) = answer_behind(view, rounds(), &mut answer)? {
+        return Ok(is_answered);
     }
-    Ok(())
+    let mut blocks = Vec::new();
+    for round in rounds() {
+        let Some(total_weight) = compose(view, &round, &mut blocks)? else { return Ok(false) };
+        answer(&round, &blocks, total_weight);
+    }
+    Ok(true)
 }
 
-/// Answers a round while a thread reads the next; false if there is no such thread, and then nothing was answered.
+/// Answers a round while a thread reads the next; `None` if there is no such thread, and then nothing was answered.
 fn answer_behind<'a, T: Sync + 'a>(
     view: &View<'_>,
     rounds: impl Iterator<Item = Round<'a, T>> + Send,
-    answer: &mut impl FnMut(&Round<'_, T>, &[u8]),
-) -> Result<bool> {
+    answer: &mut impl FnMut(&Round<'_, T>, &[u8], u64),
+) -> Result<Option<bool>> {
     std::thread::scope(|scope| {
         let (full, to_answer) = sync_channel(1);
         let (give_back, empty) = sync_channel(2);
@@ -92,26 +103,27 @@ fn answer_behind<'a, T: Sync + 'a>(
         let read = move || {
             for (round, mut blocks) in rounds.zip(empty) {
                 let composed = compose(view, &round, &mut blocks);
-                let is_over = composed.is_err();
-                if full.send(composed.map(|()| (round, blocks))).is_err() || is_over {
+                let is_over = !matches!(composed, Ok(Some(_)));
+                let composed = composed.map(|weight| weight.map(|weight| (round, blocks, weight)));
+                if full.send(composed).is_err() || is_over {
                     break;
                 }
             }
         };
         if thread::start_scoped(scope, "overbank-ask", read).is_err() {
-            return Ok(false);
+            return Ok(None);
         }
         for composed in to_answer {
-            let (round, blocks) = composed?;
-            answer(&round, &blocks);
+            let Some((round, blocks, total_weight)) = composed? else { return Ok(Some(false)) };
+            answer(&round, &blocks, total_weight);
             // After the last round nobody takes it.
             let _ = give_back.send(blocks);
         }
-        Ok(true)
+        Ok(Some(true))
     })
 }
 
-fn compose<T>(view: &View<'_>, round: &Round<'_, T>, blocks: &mut Vec<u8>) -> Result<()> {
+fn compose<T>(view: &View<'_>, round: &Round<'_, T>, blocks: &mut Vec<u8>) -> Result<Option<u64>> {
     let bytes = round.pages.len() * BLOCK_BYTES;
     if blocks.len() < bytes {
         blocks.resize(bytes, 0);
@@ -119,8 +131,8 @@ fn compose<T>(view: &View<'_>, round: &Round<'_, T>, blocks: &mut Vec<u8>) -> Re
     view.compose(&round.pages, &mut blocks[..bytes])
 }
 
-/// Estimates have the RAM that a merge has for two groups, for neither runs beside the other.
-fn round_pages(shape: Shape) -> usize {
+/// Long rounds: two of them take two groups, or [`ROUNDS_BYTES`].
+pub(super) fn round_pages(shape: Shape) -> usize {
     (2 * shape.group_bytes()).max(ROUNDS_BYTES) / BLOCK_BYTES / 2
 }
 
@@ -134,7 +146,7 @@ struct Round<'a, T> {
 struct Rounds<'a, T, E> {
     rest: &'a [T],
     entry: E,
-    place: Place,
+    entries: EntryLayout,
     pages_max: usize,
 }
 
@@ -145,7 +157,7 @@ impl<'a, T, E: Fn(&T) -> u64> Iterator for Rounds<'a, T, E> {
         let mut pages: Vec<u64> = Vec::new();
         let mut taken = 0;
         for asked in self.rest {
-            let page = self.place.page((self.entry)(asked));
+            let page = self.entries.page((self.entry)(asked));
             if pages.last() != Some(&page) {
                 if pages.len() == self.pages_max {
                     break;

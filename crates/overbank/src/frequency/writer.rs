@@ -2,7 +2,7 @@
 
 use super::format::{BLOCK_FENCES, BlockOfRecords, FENCES_TAG, RECORDS_TAG};
 use super::page::Updates;
-use super::place::{Place, Shape};
+use super::shape::{EntryLayout, Shape};
 use crate::Result;
 use crate::device::behind::{Pieces, write_behind};
 use crate::device::block::{self, BODY_BYTES, BlockOwner, Seal};
@@ -21,7 +21,7 @@ pub(super) struct Writer<'a> {
     pieces: &'a mut Pieces,
     owner: BlockOwner,
     shape: Shape,
-    place: Place,
+    entries: EntryLayout,
     sequence: u64,
     fences: Vec<u32>,
     records: BlockOfRecords,
@@ -60,7 +60,7 @@ impl<'a> Writer<'a> {
             pieces,
             owner,
             shape,
-            place: shape.place(),
+            entries: shape.entry_layout(),
             sequence,
             fences: Vec::new(),
             records: BlockOfRecords::default(),
@@ -72,7 +72,7 @@ impl<'a> Writer<'a> {
     /// Takes updates that do not come before those taken so far.
     pub(super) fn push_all(&mut self, updates: Updates<'_>) -> Result<()> {
         updates.joined(|entry, weight| {
-            let (page, dense) = (self.place.page(entry), self.place.dense(entry));
+            let (page, dense) = (self.entries.page(entry), self.entries.dense(entry));
             if !self.records.push(self.shape, page, dense, weight) {
                 self.put_records()?;
                 self.records.push(self.shape, page, dense, weight);

@@ -14,14 +14,12 @@
 use super::Profile;
 use crate::device::BLOCK_BYTES;
 use crate::error::invalid;
-use crate::frequency::{Frequency, FrequencyOptions, FrequencyWriter};
-use crate::lock::lock;
+use crate::frequency::{Frequency, FrequencyOptions};
 use crate::sketch::CountBounds;
 use crate::sketch::count_min::Layout;
 use crate::store::Store;
 use crate::{Error, KeyHash, Result};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The name of the sketch in the store; a profile that finds it there takes it for its own.
 pub(super) const NAME: &str = "profile/counts";
@@ -29,7 +27,7 @@ pub(super) const NAME: &str = "profile/counts";
 /// The sketch on flash of a profile.
 #[derive(Debug)]
 pub(super) struct Flash {
-    sketch: Arc<Mutex<Frequency>>,
+    sketch: Frequency,
     /// Where its store is.
     path: PathBuf,
     /// Why an update was refused.
@@ -58,7 +56,7 @@ impl FlashReport {
     /// What a sketch is like now.
     pub fn of(sketch: &Frequency) -> Self {
         Self {
-            layout: *sketch.layout(),
+            layout: sketch.layout(),
             cell_bits: sketch.cell_bits(),
             weight: sketch.total_weight(),
             theorem_1_error: if sketch.total_weight() == 0 { 0.0 } else { sketch.theorem_1_error(1.0) },
@@ -94,7 +92,7 @@ impl Profile {
     ///
     /// # Errors
     /// `InvalidOption` if rows were counted already, the plan is one without flash, or `options` cannot be; else as
-    /// [`Frequency::create`].
+    /// [`Store::frequency`]; `AlreadyExists` if the store has a profile's sketch.
     pub fn add_flash(&mut self, store: &Store, options: &FrequencyOptions, threads: usize) -> Result<()> {
         if self.totals.rows > 0 {
             return invalid("rows", self.totals.rows, "flash is added before the first row");
@@ -103,7 +101,15 @@ impl Profile {
             return invalid("flash_memory_bytes", 0, "make the plan with Plan::with_flash");
         }
         let options = self.plan.fitted(options, threads)?;
-        self.flash = Some(Flash::of(store, Frequency::create(store, NAME, options)?));
+        if Flash::is_in(store) {
+            return Err(Error::AlreadyExists { what: "summary", name: NAME.to_owned() });
+        }
+        let sketch = store.frequency(NAME, options)?;
+        if sketch.total_weight() > 0 {
+            // That of a profile that was given up before a commit.
+            return Err(Error::AlreadyExists { what: "summary", name: NAME.to_owned() });
+        }
+        self.flash = Some(Flash::of(store, sketch));
         Ok(())
     }
 
@@ -114,7 +120,7 @@ impl Profile {
     pub fn flash(&self) -> Result<Option<FlashReport>> {
         let Some(flash) = &self.flash else { return Ok(None) };
         flash.check()?;
-        Ok(Some(FlashReport::of(&flash.sketch())))
+        Ok(Some(FlashReport::of(&flash.sketch)))
     }
 }
 
@@ -126,25 +132,25 @@ impl Flash {
 
     /// That sketch, for as many writers.
     pub(super) fn open(store: &Store, writers: usize) -> Result<Self> {
-        Ok(Self::of(store, Frequency::open_for(store, NAME, writers)?))
+        Ok(Self::of(store, store.frequency(NAME, FrequencyOptions::new().writers(writers))?))
     }
 
-    fn of(store: &Store, sketch: Arc<Mutex<Frequency>>) -> Self {
+    fn of(store: &Store, sketch: Frequency) -> Self {
         Self { sketch, path: store.device().path(), failure: None }
     }
 
     pub(super) fn outbox(&self) -> Outbox {
-        Outbox { writer: Some(FrequencyWriter::new(&self.sketch)), ..Outbox::default() }
+        Outbox { writer: Some(self.sketch.clone()), ..Outbox::default() }
     }
 
     /// What the sketch says of each key.
     pub(super) fn bounds(&self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
         self.check()?;
-        self.sketch().bounds(hashes, confidence)
+        self.sketch.bounds(hashes, confidence)
     }
 
     /// Hears what became of a thread's outbox: what did not get through is counted in RAM but not on flash.
-    pub(super) fn settle(&mut self, outbox: Outbox) {
+    pub(super) fn absorb(&mut self, outbox: Outbox) {
         self.failure = self.failure.take().or(outbox.failure);
     }
 
@@ -155,13 +161,13 @@ impl Flash {
 
     /// Adds what another sketch counted.
     pub(super) fn merge(&self, other: &Self) -> Result<()> {
-        self.sketch().merge(&mut other.sketch())
+        self.sketch.merge(&other.sketch)
     }
 
     /// Adds weights to keys.
     pub(super) fn add(&self, updates: &[(KeyHash, u64)]) -> Result<()> {
         let (hashes, weights): (Vec<KeyHash>, Vec<u64>) = updates.iter().copied().unzip();
-        self.sketch().update(&hashes, Some(&weights))
+        self.sketch.update(&hashes, Some(&weights))
     }
 
     /// Remembers that the sketch and what is in RAM are not of the same updates.
@@ -175,16 +181,12 @@ impl Flash {
             None => Ok(()),
         }
     }
-
-    fn sketch(&self) -> MutexGuard<'_, Frequency> {
-        lock(&self.sketch)
-    }
 }
 
 /// What one thread has for the sketch on flash, of one chunk at a time. Without a sketch it takes nothing.
 #[derive(Default)]
 pub(super) struct Outbox {
-    writer: Option<FrequencyWriter>,
+    writer: Option<Frequency>,
     /// Keys to add 1 to: they take half the space of others.
     units: Vec<KeyHash>,
     hashes: Vec<KeyHash>,
@@ -209,7 +211,7 @@ impl Outbox {
 
     /// Hands everything to the sketch.
     pub(super) fn send(&mut self) -> Result<()> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let Some(writer) = &self.writer else { return Ok(()) };
         let sent =
             writer.update(&self.units, None).and_then(|()| writer.update(&self.hashes, Some(&self.weights)));
         self.units.clear();

@@ -43,7 +43,8 @@ impl FileRef {
 /// What the manifest keeps of one summary.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Record {
-    /// Inline state, at most [`STATE_BYTES_MAX`](super::STATE_BYTES_MAX) bytes.
+    /// State, of any length. A record that takes more than 16 KiB with its files (32 bytes each) is written to a file of its
+    /// own at each commit that changes it.
     pub state: Vec<u8>,
     /// The files it needs; they belong to this summary alone.
     pub files: Vec<FileRef>,

@@ -21,7 +21,8 @@
 //!    forgotten with its pane, so is the key.
 //! 4. No entry is longer than those that come in now, so its fingerprints tell all apart that the filter tells apart.
 //! 5. An insert waits for no merge: it does a share of the work that is due, a few milliseconds at a time.
-//! 6. Merges that find the disk full leave everything as it was, and are tried again.
+//! 6. Merges that find the disk full, or are cut off, keep what they published, leave the rest as it was, and go on later.
+//! 7. While writers rest, merges go on to two runs of each kind at most; the first insert stops them.
 //!
 //! | n keys, m in RAM, fan-out T, L = log_T(n / m) levels, B = 2,400 keys a block | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|

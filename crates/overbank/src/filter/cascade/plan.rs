@@ -12,6 +12,9 @@ const WRITTEN_BYTE_NS: f64 = 5.0;
 /// Nanoseconds of a random read among many: a flash device does 100,000 a second.
 const READ_NS: f64 = 10_000.0;
 
+/// What merging comes to while writers rest; see `restful` in `lsm/picker`.
+const RUNS_AT_REST: u32 = 2;
+
 /// RAM, flash and I/O of a filter, from [`FilterOptions::plan`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
@@ -19,8 +22,12 @@ pub struct Plan {
     pub fingerprint_bits: u32,
     /// Levels on flash.
     pub levels: u32,
-    /// The most runs on flash, merges that are under way aside.
+    /// The most runs on flash under full load, merges that are under way aside.
     pub runs: u32,
+    /// The most runs once writers have rested for as long as the merges take, where fingerprints of one length came in one pane: a miss
+    /// reads a block of each. Background threads merge what is an eighth of the longer runs, whatever the policy, and after five
+    /// seconds all but the longest, until the next insert.
+    pub runs_at_rest: u32,
     /// Blocks that a lookup of a key that is not there reads, at most and on average between two merges of the last level.
     pub reads_a_lookup: f64,
     /// Bytes written to flash a key, merges included.
@@ -78,6 +85,7 @@ impl FilterOptions {
             fingerprint_bits: self.bits(generation),
             levels,
             runs: runs as u32,
+            runs_at_rest: (runs as u32).min(RUNS_AT_REST),
             reads_a_lookup: reads.min(flushes),
             writes_a_key: writes,
             flash_bytes,

@@ -142,7 +142,9 @@ impl Core {
         let table = FingerprintTable { options, kind: kind_of(store) };
         let files = store.files().clone();
         let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
-        tree.publish_by(store.publisher(name));
+        if read_only.is_none() {
+            tree.serve(store.publisher(name));
+        }
         let shared = Shared::new(name, options, (files, store.hasher()), read_only, tree);
         Ok(Core { shared, reservation: Mutex::new(Some(reservation)) })
     }
@@ -154,7 +156,7 @@ fn check_kind(name: &str, options: &FilterOptions, is_maplet: bool) -> Result<()
         return Ok(());
     }
     let (expected, found) = if is_maplet { ("maplet", "filter") } else { ("filter", "maplet") };
-    Err(Error::WrongKind { name: name.to_owned(), expected: expected.to_owned(), found: found.to_owned() })
+    Err(Error::WrongKind { name: name.to_owned(), expected, found: found.to_owned() })
 }
 
 /// How a filter divides its memory, beside `threads` background threads.

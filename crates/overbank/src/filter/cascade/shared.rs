@@ -100,7 +100,7 @@ impl Shared {
     pub(super) fn usable(&self) -> Result<()> {
         self.files.check_process()?;
         if self.is_closed.load(Ordering::Relaxed) {
-            return Err(Error::NotFound { what: "open filter", name: self.name.clone() });
+            return Err(Error::Closed { name: self.name.clone() });
         }
         Ok(())
     }

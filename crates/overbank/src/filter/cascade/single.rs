@@ -81,10 +81,9 @@ impl Shared {
             self.renew_class(&mut slot);
         }
         drop(slot);
-        if is_full || keys.is_multiple_of(PAID_TOGETHER) {
-            self.tree.pace(PAID_TOGETHER, is_full)?;
-        }
-        Ok(())
+        // Merges that are not due hear of each key.
+        let is_due = is_full || keys.is_multiple_of(PAID_TOGETHER);
+        self.tree.pace(if is_due { PAID_TOGETHER } else { 0 }, is_full || !is_due)
     }
 
     /// Locks the memtables `slots`, asks them and then what there is besides.

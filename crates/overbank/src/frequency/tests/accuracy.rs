@@ -2,7 +2,7 @@
 //! a probability below 1e-9, which each test derives.
 
 use super::*;
-use crate::frequency::place::Shape;
+use crate::frequency::shape::Shape;
 use crate::sketch::count_min::Layout;
 
 const PAGES: u64 = 1024;
@@ -11,7 +11,7 @@ const PAGES: u64 = 1024;
 fn filled(
     options: FrequencyOptions,
     updates: impl Fn(&Store) -> Vec<(KeyHash, u64)>,
-) -> (Vec<(KeyHash, u64)>, Arc<Mutex<Frequency>>) {
+) -> (Vec<(KeyHash, u64)>, Frequency) {
     let store = Store::in_memory(store_options()).unwrap();
     let sketch = store.frequency("f", options.bytes(PAGES << 12, 5).group_pages(128).memory_bytes(8 << 20));
     let sketch = sketch.unwrap();
@@ -23,15 +23,15 @@ fn filled(
         }
     }
     let (hashes, weights): (Vec<KeyHash>, Vec<u64>) = updates.into_iter().unzip();
-    held(&sketch).update(&hashes, Some(&weights)).unwrap();
+    sketch.update(&hashes, Some(&weights)).unwrap();
     assert!(one_a_page.len() as u64 > PAGES * 9 / 10);
     (one_a_page, sketch)
 }
 
 /// How many of the keys have a lower bound above their count. Keys of different pages fail independently.
-fn failures(keys: &[(KeyHash, u64)], sketch: &Arc<Mutex<Frequency>>, confidence: f64) -> usize {
+fn failures(keys: &[(KeyHash, u64)], sketch: &Frequency, confidence: f64) -> usize {
     let hashes: Vec<KeyHash> = keys.iter().map(|key| key.0).collect();
-    let bounds = held(sketch).bounds(&hashes, confidence).unwrap();
+    let bounds = sketch.bounds(&hashes, confidence).unwrap();
     assert!(keys.iter().zip(&bounds).all(|(key, bounds)| key.1 <= bounds.estimate));
     keys.iter().zip(&bounds).filter(|(key, bounds)| key.1 < bounds.lower).count()
 }
@@ -75,11 +75,11 @@ fn lower_bounds_count_in_that_columns_share_a_cell() {
     let store = Store::in_memory(store_options()).unwrap();
     for bits in [4, 8] {
         let sketch = store.frequency(&bits.to_string(), small().cell_bits(bits).shape(1, 1)).unwrap();
-        let columns = u64::from(held(&sketch).layout().columns());
+        let columns = u64::from(sketch.layout().columns());
         let heavy = keys(&store, 0..columns / 4);
-        held(&sketch).update(&heavy, Some(&vec![1 << 33; heavy.len()])).unwrap();
+        sketch.update(&heavy, Some(&vec![1 << 33; heavy.len()])).unwrap();
         // Absent keys. Given the page, their columns are independent, so failures are at most binomial with mean 500 of 1000.
-        let bounds = held(&sketch).bounds(&keys(&store, 1_000_000..1_001_000), 0.5).unwrap();
+        let bounds = sketch.bounds(&keys(&store, 1_000_000..1_001_000), 0.5).unwrap();
         let wrong = bounds.iter().filter(|bounds| bounds.lower > 0).count();
         let shared = bounds.iter().filter(|bounds| bounds.estimate > 0).count();
         println!("{bits} bits: {shared} absent keys share a cell, {wrong} lower bounds fail");
@@ -95,9 +95,9 @@ fn mean_errors(stream: &[u64]) -> [f64; 3] {
     [32, 8, 4].map(|bits| {
         let options = small().cell_bits(bits).bytes(16 << 12, 5);
         let sketch = store.frequency(&format!("{bits}"), options).unwrap();
-        held(&sketch).update(&hashes, Some(stream)).unwrap();
+        sketch.update(&hashes, Some(stream)).unwrap();
         let sample = hashes.len().min(5000);
-        let estimates = held(&sketch).estimate(&hashes[hashes.len() - sample..]).unwrap();
+        let estimates = sketch.estimate(&hashes[hashes.len() - sample..]).unwrap();
         let counts = &stream[hashes.len() - sample..];
         let errors = estimates.iter().zip(counts).map(|(estimate, count)| (estimate - count) as f64);
         errors.sum::<f64>() / sample as f64
@@ -134,11 +134,11 @@ fn small_cells_err_less_at_equal_bytes() {
 fn theorem_1_holds_for_a_stream_of_equal_keys() {
     let random = |store: &Store| keys(store, 0..PAGES * 150).into_iter().map(|hash| (hash, 1)).collect();
     let (keys, sketch) = filled(small(), random);
-    let error = held(&sketch).theorem_1_error(1.0);
+    let error = sketch.theorem_1_error(1.0);
     // n e / width = 2; the finite-n term with k = 1024 pages adds sqrt(4 k ln k / n) = 0.43 of that.
     assert!((2.8..2.9).contains(&error), "{error}");
     let hashes: Vec<KeyHash> = keys.iter().map(|key| key.0).collect();
-    let estimates = held(&sketch).estimate(&hashes).unwrap();
+    let estimates = sketch.estimate(&hashes).unwrap();
     let over = estimates.iter().filter(|&&estimate| (estimate - 1) as f64 >= error).count();
     // At most e^-5 + 1/1024 of 1024 keys: mean 7.9; 34 or more have a probability below 1e-9 (Chernoff).
     assert!(over < 34, "{over} of {} are off by {error:.2}", keys.len());
@@ -148,13 +148,13 @@ fn theorem_1_holds_for_a_stream_of_equal_keys() {
 fn columns_of_two_residues_meet_independently_in_every_row() {
     let layout = Layout::with_shape(1, 4, 5).unwrap();
     for record_bytes in [4, 8] {
-        let place = Shape::new(layout, 32, record_bytes, 1).unwrap().place();
+        let entries = Shape::new(layout, 32, record_bytes, 1).unwrap().entry_layout();
         let mut random = Random(u64::from(record_bytes));
         let mut meetings = [0u64; 6];
         const PAIRS: u64 = 200_000;
         for _ in 0..PAIRS {
             let mut columns =
-                || keyhash::columns::<5>(place.fold(place.entry(KeyHash::new(0, random.next()))), 4);
+                || keyhash::columns::<5>(entries.fold(entries.entry(KeyHash::new(0, random.next()))), 4);
             let (a, b) = (columns(), columns());
             meetings[(0..5).filter(|&row| a[row] == b[row]).count()] += 1;
         }
@@ -175,8 +175,8 @@ fn twins_are_as_rare_as_their_bits_say() {
     let hasher = crate::KeyHasher::new(crate::HashKind::Xxh3, Seed(3));
     const KEYS: u64 = 100_000;
     let twins = |record_bytes| {
-        let place = Shape::new(layout, 32, record_bytes, 1).unwrap().place();
-        let mut entries: Vec<u64> = (0..KEYS).map(|key| place.entry(hasher.hash_u64(key))).collect();
+        let entries = Shape::new(layout, 32, record_bytes, 1).unwrap().entry_layout();
+        let mut entries: Vec<u64> = (0..KEYS).map(|key| entries.entry(hasher.hash_u64(key))).collect();
         entries.sort_unstable();
         entries.windows(2).filter(|pair| pair[0] == pair[1]).count()
     };

@@ -23,18 +23,18 @@ proptest! {
                 Step::Units { seed, count, keys: range } => {
                     let mut random = Random(seed);
                     let hashes = keys(&store, (0..count).map(|_| random.below(range)));
-                    held(&sketch).update(&hashes, None).unwrap();
+                    sketch.update(&hashes, None).unwrap();
                     hashes.iter().for_each(|&hash| model.add(hash, 1));
                 }
                 Step::Weighted { seed, count, keys: range } => {
                     let mut random = Random(seed);
                     let hashes = keys(&store, (0..count).map(|_| random.below(range)));
                     let weights: Vec<u64> = hashes.iter().map(|_| random.next() >> (63 - random.below(20))).collect();
-                    held(&sketch).update(&hashes, Some(&weights)).unwrap();
+                    sketch.update(&hashes, Some(&weights)).unwrap();
                     hashes.iter().zip(&weights).for_each(|(&hash, &weight)| model.add(hash, weight));
                 }
-                Step::Flush => held(&sketch).flush().unwrap(),
-                Step::Apply => held(&sketch).apply().unwrap(),
+                Step::Flush => sketch.sketch.flush().unwrap(),
+                Step::Apply => sketch.apply().unwrap(),
                 Step::Commit => {
                     store.commit(b"x").unwrap();
                 }
@@ -42,27 +42,23 @@ proptest! {
             }
         }
         let all: Vec<KeyHash> = model.counts.keys().copied().chain(keys(&store, 500_000..500_050)).collect();
-        let plain = model.estimates(&held(&sketch), &store.hasher(), &all);
-        let bounds = held(&sketch).bounds(&all, 0.5).unwrap();
+        let plain = model.estimates(&sketch, &store.hasher(), &all);
+        let bounds = sketch.bounds(&all, 0.5).unwrap();
         for ((hash, bounds), plain) in all.iter().zip(bounds).zip(plain) {
             let count = model.counts.get(hash).copied().unwrap_or(0);
             prop_assert!(count <= bounds.estimate && bounds.estimate <= plain);
             prop_assert!(bounds.lower <= bounds.estimate && bounds.estimate <= bounds.upper);
         }
         // What lower bounds rest on: no page weighs more than it says.
-        let sketch = held(&sketch);
-        let intake = Arc::clone(&sketch.intake);
-        let mut still = intake.hold();
-        still.settle();
-        let pages: Vec<u64> = (0..sketch.shape.layout.pages()).collect();
+        let pages: Vec<u64> = (0..sketch.sketch.shape().layout.pages()).collect();
         let mut weights = vec![0; pages.len()];
         for (hash, count) in &model.counts {
-            weights[sketch.shape.layout.page_of(*hash)] += count;
+            weights[sketch.sketch.shape().layout.page_of(*hash)] += count;
         }
         let mut blocks = vec![0; pages.len() * BLOCK_BYTES];
-        sketch.view(&still).compose(&pages, &mut blocks).unwrap();
+        sketch.sketch.view().compose(&pages, &mut blocks).unwrap();
         for (block, weight) in blocks.chunks_exact(BLOCK_BYTES).zip(weights) {
-            prop_assert!(page::weight(block, sketch.shape) >= weight);
+            prop_assert!(page::weight(block, sketch.sketch.shape()) >= weight);
         }
     }
 }
@@ -75,8 +71,7 @@ fn the_mean_error_is_a_third_of_the_plain_one_or_less() {
         let hashes = keys(&store, 0..64 * keys_a_page);
         let excess = |conservative: bool| {
             let options = small().cell_bits(bits).bytes(64 << 12, 5).conservative(conservative);
-            let sketch = Frequency::create(&store, &format!("{bits}, {conservative}"), options).unwrap();
-            let mut sketch = held(&sketch);
+            let sketch = store.frequency(&format!("{bits}, {conservative}"), options).unwrap();
             hashes.chunks(500).for_each(|part| sketch.update(part, None).unwrap());
             let estimates = sketch.estimate(&hashes).unwrap();
             estimates.iter().map(|&estimate| estimate - 1).sum::<u64>()
@@ -93,12 +88,15 @@ fn what_needs_plain_cells_is_refused() {
     let store = Store::in_memory(store_options()).unwrap();
     let sketch = store.frequency("c", small().conservative(true)).unwrap();
     let hashes = keys(&store, 0..3);
-    assert!(matches!(held(&sketch).remove(&hashes, None), Err(Error::InvalidOption { .. })));
+    assert!(matches!(sketch.remove(&hashes, None), Err(Error::InvalidOption { .. })));
     let other = store.frequency("d", small().conservative(true)).unwrap();
-    assert!(matches!(held(&sketch).merge(&mut held(&other)), Err(Error::InvalidOption { .. })));
+    assert!(matches!(sketch.merge(&other), Err(Error::InvalidOption { .. })));
     store.commit(b"x").unwrap();
     // The mode is a part of the shape that is stored.
     drop((sketch, other));
-    let refused = store.frequency("c", small());
+    let refused = store.frequency("c", small().conservative(false));
     assert!(matches!(refused, Err(Error::Incompatible { .. })));
+    // What is not set comes from the store.
+    let stored = store.frequency("c", FrequencyOptions::new()).unwrap();
+    assert!(matches!(stored.remove(&hashes, None), Err(Error::InvalidOption { .. })));
 }

@@ -36,12 +36,11 @@ impl Subject for Sketch {
     ) -> crate::Result<()> {
         let store = Store::create_on(device, store_options())?;
         history.created();
-        let sketch = Frequency::create(&store, "f", options(seed))?;
+        let sketch = store.frequency("f", options(seed))?;
         let (mut model, mut random) = (Model::default(), Random(seed));
-        let answers = |model: &Model| model.estimates(&held(&sketch), &store.hasher(), &probes(&store));
+        let answers = |model: &Model| model.estimates(&sketch, &store.hasher(), &probes(&store));
         for number in 0..self.commits {
             for _ in 0..random.below(5) {
-                let mut sketch = held(&sketch);
                 let hashes = keys(&store, (0..1 + random.below(40)).map(|_| random.below(KEYS)));
                 let result = match random.below(6) {
                     0..=2 => {
@@ -49,7 +48,7 @@ impl Subject for Sketch {
                         hashes.iter().filter(|_| taken).for_each(|&hash| model.add(hash, 1));
                         continue;
                     }
-                    3 => sketch.flush(),
+                    3 => sketch.sketch.flush(),
                     4 => sketch.apply(),
                     _ => {
                         let weights: Vec<u64> = hashes.iter().map(|_| random.below(1000)).collect();
@@ -63,7 +62,7 @@ impl Subject for Sketch {
             }
             // Whatever failed before, the sketch counts what it took.
             let expected = answers(&model);
-            assert_eq!(held(&sketch).estimate(&probes(&store))?, expected);
+            assert_eq!(sketch.estimate(&probes(&store))?, expected);
             history.commit(expected, || store.commit(&number.to_le_bytes()).map(drop))?;
         }
         Ok(())
@@ -77,23 +76,25 @@ impl Subject for Sketch {
         if store.record("f").is_none() {
             return Ok(Found::Empty);
         }
-        let sketch = Frequency::open(&store, "f").map_err(|e| format!("cannot open the sketch: {e}"))?;
-        let answers = held(&sketch).estimate(&probes(&store));
+        let sketch = store
+            .frequency("f", FrequencyOptions::new())
+            .map_err(|e| format!("cannot open the sketch: {e}"))?;
+        let answers = sketch.estimate(&probes(&store));
         Ok(Found::Answers(answers.map_err(|error| format!("cannot ask it: {error}"))?))
     }
 
     fn go_on(&self, image: &SimDevice) -> Result<Vec<u64>, String> {
         let store = Store::open_on(Arc::new(image.clone()), store_options()).map_err(|e| e.to_string())?;
-        let sketch = Frequency::open(&store, "f").map_err(|e| e.to_string())?;
+        let sketch = store.frequency("f", FrequencyOptions::new()).map_err(|e| e.to_string())?;
         let mut expected = Vec::new();
         for turn in 0..3 {
             let hashes = probes(&store);
-            let work = |sketch: &mut Frequency| {
+            let work = |sketch: &Frequency| {
                 sketch.update(&hashes, None)?;
-                if turn == 1 { sketch.apply() } else { sketch.flush() }?;
+                if turn == 1 { sketch.apply() } else { sketch.sketch.flush() }?;
                 sketch.estimate(&hashes)
             };
-            expected = work(&mut held(&sketch)).map_err(|error| format!("after recovery: {error}"))?;
+            expected = work(&sketch).map_err(|error| format!("after recovery: {error}"))?;
         }
         store.commit(b"after").map_err(|error| format!("a commit after recovery: {error}"))?;
         Ok(expected)
@@ -124,29 +125,29 @@ fn a_pass_that_stops_between_two_groups_counts_nothing_twice() {
     let sketch = store.frequency("f", options(0)).unwrap();
     let mut model = Model::default();
     let mut update = || {
-        held(&sketch).update(&probes(&store), None).unwrap();
+        sketch.update(&probes(&store), None).unwrap();
         probes(&store).iter().for_each(|&hash| model.add(hash, 1));
         model.clone()
     };
     update();
-    held(&sketch).flush().unwrap();
+    sketch.sketch.flush().unwrap();
     update();
     // The log's creation and write, the page file's creation, then the first group's write; the second group's finds the
     // disk full.
     let operation = device.changes() + 4;
     device.inject(Fault { operation, on_reads: false, kind: FaultKind::Enospc, sticky: false });
-    assert!(matches!(held(&sketch).apply(), Err(Error::Full { .. })));
-    assert_eq!(held(&sketch).pages.extents(), 1);
+    assert!(matches!(sketch.apply(), Err(Error::Full { .. })));
+    assert_eq!(sketch.sketch.extents(), 1);
     let mut expected = Model::default();
     for turn in 0..3 {
         expected = match turn {
             0 => update(),
             1 => {
-                held(&sketch).flush().unwrap();
+                sketch.sketch.flush().unwrap();
                 update()
             }
             _ => {
-                held(&sketch).apply().unwrap();
+                sketch.apply().unwrap();
                 expected
             }
         };

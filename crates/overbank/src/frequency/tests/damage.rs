@@ -15,12 +15,12 @@ fn flip_bits(cell_bits: u32) {
     let sketch = store.frequency("f", options).unwrap();
     let probes = keys(&store, 0..50);
     for turn in 0..3 {
-        held(&sketch).update(&probes, None).unwrap();
-        held(&sketch).update(&probes, Some(&[7; 50])).unwrap();
-        if turn == 1 { held(&sketch).apply().unwrap() } else { held(&sketch).flush().unwrap() }
+        sketch.update(&probes, None).unwrap();
+        sketch.update(&probes, Some(&[7; 50])).unwrap();
+        if turn == 1 { sketch.apply().unwrap() } else { sketch.sketch.flush().unwrap() }
     }
     store.commit(b"x").unwrap();
-    let expected = held(&sketch).estimate(&probes).unwrap();
+    let expected = sketch.estimate(&probes).unwrap();
     drop((sketch, store));
     let (mut bytes, mut corrupt) = (0, 0);
     for name in device.list().unwrap().into_iter().filter(|name| name.ends_with(".seg")) {
@@ -31,7 +31,7 @@ fn flip_bits(cell_bits: u32) {
             bytes += 1;
             let ask = || {
                 let store = Store::open_read_only_on(Arc::new(image.clone()), store_options())?;
-                held(&Frequency::open(&store, "f")?).estimate(&probes)
+                store.frequency("f", FrequencyOptions::new())?.estimate(&probes)
             };
             match ask() {
                 Ok(answers) => assert_eq!(answers, expected, "byte {byte} of {name}: a wrong answer"),
@@ -49,7 +49,7 @@ fn state_that_no_commit_wrote_is_corrupt_and_nothing_else() {
     use crate::frequency::format::State;
     let store = Store::in_memory(store_options()).unwrap();
     let sketch = store.frequency("f", small()).unwrap();
-    held(&sketch).update(&keys(&store, 0..9), None).unwrap();
+    sketch.update(&keys(&store, 0..9), None).unwrap();
     store.commit(b"x").unwrap();
     let bytes = store.record("f").unwrap().record.state;
     assert!(State::decode(&bytes).is_ok_and(|state| state.encode() == bytes));
@@ -74,18 +74,18 @@ fn a_reader_beside_a_writer_answers_from_its_snapshot_or_not_at_all() {
     let sketch = store.frequency("f", small()).unwrap();
     let probes = keys(&store, 0..50);
     let step = |turn: u64| {
-        held(&sketch).update(&probes, Some(&[turn + 1; 50])).unwrap();
-        held(&sketch).apply().unwrap();
+        sketch.update(&probes, Some(&[turn + 1; 50])).unwrap();
+        sketch.apply().unwrap();
         store.commit(&turn.to_le_bytes()).unwrap();
     };
     step(0);
     let snapshot = Store::open_read_only_on(device.clone(), store_options()).unwrap();
-    let reader = Frequency::open(&snapshot, "f").unwrap();
-    let before = held(&reader).estimate(&probes).unwrap();
+    let reader = snapshot.frequency("f", FrequencyOptions::new()).unwrap();
+    let before = reader.estimate(&probes).unwrap();
     let mut refused = 0;
     for turn in 1..6 {
         step(turn);
-        match held(&reader).estimate(&probes) {
+        match reader.estimate(&probes) {
             Ok(answers) => assert_eq!(answers, before),
             Err(Error::Corrupt { .. }) => refused += 1,
             Err(error) => panic!("{error}"),
@@ -105,9 +105,9 @@ fn digest(cell_bits: u32) -> u64 {
     let store = Store::create_on(device.clone(), store_options()).unwrap();
     let sketch = store.frequency("f", small().cell_bits(cell_bits)).unwrap();
     for turn in 0..3 {
-        held(&sketch).update(&keys(&store, 0..500 * turn), None).unwrap();
-        held(&sketch).update(&keys(&store, 100..120), Some(&[1 << 40; 20])).unwrap();
-        if turn == 1 { held(&sketch).apply().unwrap() } else { held(&sketch).flush().unwrap() }
+        sketch.update(&keys(&store, 0..500 * turn), None).unwrap();
+        sketch.update(&keys(&store, 100..120), Some(&[1 << 40; 20])).unwrap();
+        if turn == 1 { sketch.apply().unwrap() } else { sketch.sketch.flush().unwrap() }
     }
     store.commit(b"x").unwrap();
     let entry = store.record("f").unwrap();

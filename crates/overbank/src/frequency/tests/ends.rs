@@ -17,12 +17,7 @@ fn weight() -> impl Strategy<Value = u64> {
     prop_oneof![2 => ends, 2 => 0u64..1 << 34, 1 => 0u64..300, 1 => any::<u64>()]
 }
 
-fn check(
-    sketch: &Arc<Mutex<Frequency>>,
-    hashes: &[KeyHash],
-    exact: &[u128],
-) -> std::result::Result<(), TestCaseError> {
-    let mut sketch = held(sketch);
+fn check(sketch: &Frequency, hashes: &[KeyHash], exact: &[u128]) -> std::result::Result<(), TestCaseError> {
     let total = exact.iter().sum::<u128>();
     prop_assert_eq!(u128::from(sketch.total_weight()), total.min(u64::MAX.into()));
     let (estimates, bounds) = (sketch.estimate(hashes).unwrap(), sketch.bounds(hashes, 0.95).unwrap());
@@ -53,27 +48,27 @@ proptest! {
         for (turn, (batch, then)) in batches.iter().enumerate() {
             let batch: Vec<(usize, u64)> = batch.iter().map(|&(key, weight)| (if few { 0 } else { key }, weight)).collect();
             let (these, weights): (Vec<_>, Vec<_>) = batch.iter().map(|&(key, weight)| (hashes[key], weight)).unzip();
-            held(&sketch).update(&these, Some(&weights)).unwrap();
+            sketch.update(&these, Some(&weights)).unwrap();
             batch.iter().for_each(|&(key, weight)| exact[key] += u128::from(weight));
             match then {
-                0 => held(&sketch).flush().unwrap(),
-                1 => held(&sketch).apply().unwrap(),
+                0 => sketch.sketch.flush().unwrap(),
+                1 => sketch.apply().unwrap(),
                 2 => {
                     store.commit(b"").unwrap();
                     drop((sketch, store));
                     store = Store::open_on(device.clone(), store_options()).unwrap();
-                    sketch = Frequency::open(&store, "f").unwrap();
+                    sketch = store.frequency("f", FrequencyOptions::new()).unwrap();
                 }
                 3 if !is_conservative => {
                     let other = store.frequency(&format!("other {turn}"), options.clone()).unwrap();
-                    held(&other).update(&these, Some(&weights)).unwrap();
-                    held(&sketch).merge(&mut held(&other)).unwrap();
+                    other.update(&these, Some(&weights)).unwrap();
+                    sketch.merge(&other).unwrap();
                     batch.iter().for_each(|&(key, weight)| exact[key] += u128::from(weight));
                 }
                 // A tenth of what the first key has is taken off again.
                 4 if !is_conservative => {
                     let tenth = (exact[0] / 10).min(i64::MAX as u128) as u64;
-                    held(&sketch).remove(&hashes[..1], Some(&[tenth])).unwrap();
+                    sketch.remove(&hashes[..1], Some(&[tenth])).unwrap();
                     exact[0] -= u128::from(tenth);
                 }
                 _ => {}
@@ -89,15 +84,15 @@ fn a_full_cell_is_said_to_be_full_wherever_it_is_seen() {
     for (bits, weight) in [(32u32, 1 << 32), (64, u64::MAX), (8, u64::MAX)] {
         let sketch = store.frequency(&format!("f{bits}"), small().cell_bits(bits)).unwrap();
         let [key, other] = keys(&store, [1, 2])[..] else { unreachable!() };
-        held(&sketch).update(&[key, other], Some(&[weight, 1])).unwrap();
-        assert!(!held(&sketch).saturated());
+        sketch.update(&[key, other], Some(&[weight, 1])).unwrap();
+        assert!(!sketch.saturated());
         // In the buffer, where no pass has seen it.
-        let bounds = held(&sketch).bounds(&[key], 0.95).unwrap()[0];
+        let bounds = sketch.bounds(&[key], 0.95).unwrap()[0];
         let total = weight.saturating_add(1);
-        assert_eq!((bounds.lower, bounds.upper, held(&sketch).saturated()), (0, total, true));
-        assert_eq!(held(&sketch).estimate(&[key]).unwrap(), [total]);
+        assert_eq!((bounds.lower, bounds.upper, sketch.saturated()), (0, total, true));
+        assert_eq!(sketch.estimate(&[key]).unwrap(), [total]);
         // Halved, a full cell is still full, and the total weight bounds what it says.
-        held(&sketch).decay().unwrap();
-        assert!(held(&sketch).estimate(&[key]).unwrap()[0] >= weight / 2);
+        sketch.decay().unwrap();
+        assert!(sketch.estimate(&[key]).unwrap()[0] >= weight / 2);
     }
 }

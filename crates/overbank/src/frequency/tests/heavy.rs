@@ -13,16 +13,16 @@ fn every_key_above_the_threshold_is_found_and_no_light_one() {
         // Key i has 1 / (i (i + 1)) of the stream.
         let numbers: Vec<u64> = (0..1500).map(|_| u64::MAX / (random.next() | 1)).collect();
         let hashes = keys(&store, numbers.iter().copied());
-        held(&sketch).update(&hashes, None).unwrap();
+        sketch.update(&hashes, None).unwrap();
         for (&hash, number) in hashes.iter().zip(&numbers) {
             candidates.update(hash, &number.to_le_bytes(), 1);
             model.add(hash, 1);
         }
     }
-    let total = held(&sketch).total_weight();
-    let epsilon_n = (std::f64::consts::E * total as f64 / held(&sketch).layout().width() as f64) as u64;
+    let total = sketch.total_weight();
+    let epsilon_n = (std::f64::consts::E * total as f64 / sketch.layout().width() as f64) as u64;
     for k in [5, 20, 100, 200] {
-        let heavy = held(&sketch).heavy(&candidates, k, 0.99).unwrap();
+        let heavy = sketch.heavy(&candidates, k, 0.99).unwrap();
         let found: Vec<KeyHash> = heavy.iter().map(|key| key.hash).collect();
         for (hash, &count) in &model.counts {
             assert!(count * k <= total || found.contains(hash), "a key of {count} in {total} is missing");
@@ -48,19 +48,19 @@ fn after_a_decay_of_both_the_heavy_keys_are_those_of_the_halved_counts() {
         // From round to round other keys are the heavy ones.
         let numbers: Vec<u64> = (0..700).map(|_| round / 6 * 100 + u64::MAX / (random.next() | 1)).collect();
         let hashes = keys(&store, numbers.iter().copied());
-        held(&sketch).update(&hashes, None).unwrap();
+        sketch.update(&hashes, None).unwrap();
         for (&hash, number) in hashes.iter().zip(&numbers) {
             candidates.update(hash, &number.to_le_bytes(), 1);
             *counts.entry(hash).or_default() += 1;
         }
         if round % 3 == 2 {
-            held(&sketch).decay().unwrap();
-            let error = held(&sketch).heavy(&candidates, 20, 0.99).unwrap_err();
+            sketch.decay().unwrap();
+            let error = sketch.heavy(&candidates, 20, 0.99).unwrap_err();
             assert!(error.to_string().contains("decay both or neither"), "{error}");
             candidates.decay();
             counts.values_mut().for_each(|count| *count /= 2);
         }
-        let total = held(&sketch).total_weight();
+        let total = sketch.total_weight();
         assert_eq!(candidates.total_weight(), total);
         let absent = candidates.absent_upper_bound();
         for (&hash, &count) in &counts {
@@ -73,7 +73,7 @@ fn after_a_decay_of_both_the_heavy_keys_are_those_of_the_halved_counts() {
         let again = SpaceSaving::from_bytes(&candidates.to_bytes()).unwrap();
         assert_eq!(again.top(100), candidates.top(100));
         for k in [5, 20, 100] {
-            let heavy = held(&sketch).heavy(&candidates, k, 0.99).unwrap();
+            let heavy = sketch.heavy(&candidates, k, 0.99).unwrap();
             for (hash, &count) in &counts {
                 let is_found = heavy.iter().any(|key| key.hash == *hash);
                 assert!(
@@ -95,14 +95,14 @@ fn candidates_of_another_stream_or_too_few_are_refused() {
     let store = Store::in_memory(store_options()).unwrap();
     let sketch = store.frequency("f", small()).unwrap();
     let mut candidates = SpaceSaving::new(10, 8, store.hasher()).unwrap();
-    assert!(matches!(held(&sketch).heavy(&candidates, 11, 0.9), Err(Error::InvalidOption { .. })));
-    assert!(matches!(held(&sketch).heavy(&candidates, 0, 0.9), Err(Error::InvalidOption { .. })));
+    assert!(matches!(sketch.heavy(&candidates, 11, 0.9), Err(Error::InvalidOption { .. })));
+    assert!(matches!(sketch.heavy(&candidates, 0, 0.9), Err(Error::InvalidOption { .. })));
     candidates.update(keys(&store, [1])[0], b"1", 1);
-    let error = held(&sketch).heavy(&candidates, 5, 0.9).unwrap_err();
+    let error = sketch.heavy(&candidates, 5, 0.9).unwrap_err();
     assert!(matches!(error, Error::InvalidOption { name: "the candidates' total weight", .. }), "{error}");
     let other = crate::KeyHasher::new(store.hash_kind(), Seed(8));
     let candidates = SpaceSaving::new(10, 8, other).unwrap();
-    assert!(matches!(held(&sketch).heavy(&candidates, 5, 0.9), Err(Error::Incompatible { .. })));
+    assert!(matches!(sketch.heavy(&candidates, 5, 0.9), Err(Error::Incompatible { .. })));
 }
 
 #[test]
@@ -111,14 +111,14 @@ fn candidates_of_more_weight_than_64_bits_are_asked_after_a_decay_too() {
     let sketch = store.frequency("f", small().cell_bits(8)).unwrap();
     let mut candidates = SpaceSaving::new(10, 8, store.hasher()).unwrap();
     let hashes = keys(&store, 0..3);
-    held(&sketch).update(&hashes, Some(&[u64::MAX - 9; 3])).unwrap();
+    sketch.update(&hashes, Some(&[u64::MAX - 9; 3])).unwrap();
     hashes.iter().for_each(|&hash| candidates.update(hash, b"key", u64::MAX - 9));
     for decays in 0..3 {
-        let heavy = held(&sketch).heavy(&candidates, 10, 0.99).unwrap();
+        let heavy = sketch.heavy(&candidates, 10, 0.99).unwrap();
         let truth = (u64::MAX - 9) >> decays;
         assert_eq!(heavy.len(), 3, "after {decays} decays");
         assert!(heavy.iter().all(|key| key.count.lower <= truth && truth <= key.count.upper), "{heavy:?}");
-        held(&sketch).decay().unwrap();
+        sketch.decay().unwrap();
         candidates.decay();
     }
 }

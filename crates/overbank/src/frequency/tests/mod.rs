@@ -3,14 +3,16 @@
 //! of two orders: without what was removed, and with all additions first.)
 
 mod accuracy;
+mod beside;
 mod conservative;
 mod crash;
 mod damage;
 mod ends;
 mod heavy;
 mod io_cost;
-mod panes;
+mod parked;
 mod whole;
+mod window;
 mod writers;
 
 use super::model::Model;
@@ -19,7 +21,8 @@ use crate::device::sim::SimDevice;
 use crate::store::{Store, StoreOptions};
 use crate::{Error, KeyHash, Seed};
 use proptest::prelude::*;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Options of a sketch small enough that a test sees many groups, and a buffer of some thousand updates.
 fn small() -> FrequencyOptions {
@@ -28,10 +31,6 @@ fn small() -> FrequencyOptions {
 
 fn store_options() -> StoreOptions {
     StoreOptions::new().threads(0).seed(Seed(7)).manifest_bytes(40 << 10).reserve_bytes(16 << 10)
-}
-
-fn held(sketch: &Arc<Mutex<Frequency>>) -> MutexGuard<'_, Frequency> {
-    sketch.lock().unwrap()
 }
 
 fn keys(store: &Store, numbers: impl IntoIterator<Item = u64>) -> Vec<KeyHash> {
@@ -124,7 +123,7 @@ fn run(steps: &[Step], options: FrequencyOptions) {
             Step::Units { seed, count, keys: range } => {
                 let mut random = Random(seed);
                 let hashes = keys(&store, (0..count).map(|_| random.below(range)));
-                held(&sketch).update(&hashes, None).unwrap();
+                sketch.update(&hashes, None).unwrap();
                 hashes.iter().for_each(|&hash| model.add(hash, 1));
             }
             Step::Weighted { seed, count, keys: range } => {
@@ -132,7 +131,7 @@ fn run(steps: &[Step], options: FrequencyOptions) {
                 let hashes = keys(&store, (0..count).map(|_| random.below(range)));
                 let weights: Vec<u64> =
                     hashes.iter().map(|_| random.next() >> (63 - random.below(lg_weights))).collect();
-                held(&sketch).update(&hashes, Some(&weights)).unwrap();
+                sketch.update(&hashes, Some(&weights)).unwrap();
                 hashes.iter().zip(&weights).for_each(|(&hash, &weight)| model.add(hash, weight));
             }
             Step::Remove { seed, count, keys: range } => {
@@ -142,10 +141,10 @@ fn run(steps: &[Step], options: FrequencyOptions) {
                     .iter()
                     .map(|&hash| model.remove(hash, random.next() >> (63 - random.below(lg_weights))))
                     .collect();
-                held(&sketch).remove(&hashes, Some(&weights)).unwrap();
+                sketch.remove(&hashes, Some(&weights)).unwrap();
             }
-            Step::Flush => held(&sketch).flush().unwrap(),
-            Step::Apply => held(&sketch).apply().unwrap(),
+            Step::Flush => sketch.sketch.flush().unwrap(),
+            Step::Apply => sketch.apply().unwrap(),
             Step::Commit => {
                 store.commit(b"x").unwrap();
                 committed = model.clone();
@@ -166,20 +165,19 @@ fn run(steps: &[Step], options: FrequencyOptions) {
     let all: Vec<KeyHash> = model.counts.keys().copied().chain(keys(&store, 1_000_000..1_000_100)).collect();
     compare(&store, &sketch, &model, &all);
     let total: u64 = model.counts.values().sum();
-    assert_eq!(held(&sketch).total_weight(), total);
+    assert_eq!(sketch.total_weight(), total);
     store.commit(b"end").unwrap();
     assert!(store.verify().unwrap().is_whole());
     compare(&store, &sketch, &model, &all);
     drop(sketch);
     drop(store);
     let store = Store::open_read_only_on(device, store_options()).unwrap();
-    let sketch = Frequency::open(&store, "f").unwrap();
+    let sketch = store.frequency("f", FrequencyOptions::new()).unwrap();
     compare(&store, &sketch, &model, &all);
-    assert!(matches!(held(&sketch).update(&all, None), Err(Error::ReadOnly { .. })));
+    assert!(matches!(sketch.update(&all, None), Err(Error::ReadOnly { .. })));
 }
 
-fn compare(store: &Store, sketch: &Arc<Mutex<Frequency>>, model: &Model, hashes: &[KeyHash]) {
-    let mut sketch = held(sketch);
+fn compare(store: &Store, sketch: &Frequency, model: &Model, hashes: &[KeyHash]) {
     let estimates = sketch.estimate(hashes).unwrap();
     let least = model.least_estimates(&sketch, &store.hasher(), hashes);
     let most = model.estimates(&sketch, &store.hasher(), hashes);
@@ -236,9 +234,72 @@ fn options_out_of_range_are_refused() {
         small().memory_bytes(1000),
         small().pending(5000),
     ] {
-        let refused = Frequency::create(&store, "f", options.clone());
+        let refused = store.frequency("f", options.clone());
         assert!(matches!(refused, Err(Error::InvalidOption { .. })), "{options:?}");
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_option_and_no_argument_panics(
+        (size, depth, float) in (any_size(), prop::sample::select(vec![0u32, 1, 5, 16, 17, u32::MAX]), any_float()),
+        (bits, bytes, pages) in (any_size(), any_size(), any_size()), sizing in 0u8..5,
+        (pending, memory, writers) in (any_size(), any_size(), any_size()), lengths in (0usize..4, 0usize..4),
+    ) {
+        let options = FrequencyOptions::new();
+        let options = match sizing {
+            0 => options.error(float, float),
+            1 => options.shape(size, depth),
+            2 => options.bytes(size, depth),
+            3 => options.elements(float, float, 0.01),
+            _ => options.bytes(64 << 12, 5),
+        };
+        let options = if sizing == 4 { options } else { options.cell_bits(bits as u32).record_bytes(bytes as u32) };
+        let options = options.group_pages(pages as u32).pending(pending as usize).writers(writers as usize);
+        let options = options.memory_bytes(memory as usize);
+        let _ = (options.plan(), options.layout());
+        let store = Store::in_memory(store_options().memory_bytes(16 << 20)).unwrap();
+        if let Ok(sketch) = store.frequency("f", options) {
+            let hashes = keys(&store, 0..4);
+            let weights = [size, bits, bytes, u64::MAX];
+            let is_fit = lengths.0 == lengths.1;
+            let added = sketch.update(&hashes[..lengths.0], Some(&weights[..lengths.1]));
+            let is_refused = matches!(added, Err(Error::InvalidOption { .. }));
+            prop_assert_eq!(is_refused, !is_fit);
+            let removed = sketch.remove(&hashes[..lengths.0], Some(&weights[..lengths.1]));
+            let is_refused = matches!(removed, Err(Error::InvalidOption { .. }));
+            prop_assert!(is_fit || is_refused);
+            let bounds = sketch.bounds(&hashes, float);
+            prop_assert!(bounds.is_ok() == (0.0..=1.0).contains(&float));
+            let _ = sketch.theorem_1_error(float);
+        }
+    }
+}
+
+fn any_size() -> impl Strategy<Value = u64> {
+    prop::sample::select(vec![
+        0,
+        1,
+        2,
+        4,
+        8,
+        32,
+        512,
+        4096,
+        65_536,
+        3 << 20,
+        1 << 31,
+        1 << 32,
+        1 << 63,
+        u64::MAX,
+    ])
+}
+
+fn any_float() -> impl Strategy<Value = f64> {
+    let ends = vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e-300, 0.5, 1.0, 1e9, f64::MAX];
+    prop::sample::select(ends)
 }
 
 #[test]
@@ -247,22 +308,22 @@ fn weights_above_the_signed_range_saturate_and_say_so() {
     let hashes = keys(&store, [1, 2]);
     for bits in [4, 8, 64] {
         let sketch = store.frequency(&bits.to_string(), small().cell_bits(bits)).unwrap();
-        held(&sketch).update(&hashes, Some(&[u64::MAX - 1, u64::MAX])).unwrap();
+        sketch.update(&hashes, Some(&[u64::MAX - 1, u64::MAX])).unwrap();
         for _ in 0..2 {
-            assert_eq!(held(&sketch).estimate(&hashes).unwrap(), [u64::MAX - 1, u64::MAX]);
-            let bounds = held(&sketch).bounds(&hashes, 0.5).unwrap();
+            assert_eq!(sketch.estimate(&hashes).unwrap(), [u64::MAX - 1, u64::MAX]);
+            let bounds = sketch.bounds(&hashes, 0.5).unwrap();
             assert_eq!((bounds[0].upper, bounds[1].lower), (u64::MAX - 1, 0));
-            held(&sketch).apply().unwrap();
+            sketch.apply().unwrap();
         }
-        assert!(held(&sketch).saturated());
-        held(&sketch).remove(&hashes[1..], None).unwrap();
-        held(&sketch).decay().unwrap();
+        assert!(sketch.saturated());
+        sketch.remove(&hashes[1..], None).unwrap();
+        sketch.decay().unwrap();
         // The second cell is still full, but the halved total weight is a bound again.
-        assert_eq!(held(&sketch).estimate(&hashes).unwrap(), [u64::MAX / 2, u64::MAX - 1]);
+        assert_eq!(sketch.estimate(&hashes).unwrap(), [u64::MAX / 2, u64::MAX - 1]);
     }
     let narrow = store.frequency("n", small()).unwrap();
-    held(&narrow).update(&hashes, Some(&[u32::MAX.into(), 5])).unwrap();
-    let bounds = held(&narrow).bounds(&hashes, 0.5).unwrap();
+    narrow.update(&hashes, Some(&[u32::MAX.into(), 5])).unwrap();
+    let bounds = narrow.bounds(&hashes, 0.5).unwrap();
     assert_eq!((bounds[0].upper, bounds[1].upper), (u64::from(u32::MAX) + 5, 5));
 }
 
@@ -271,11 +332,40 @@ fn a_full_buffer_flushes_by_itself_and_long_batches_are_cut() {
     let store = Store::in_memory(store_options()).unwrap();
     let sketch = store.frequency("f", small()).unwrap();
     let mut model = Model::default();
-    let updates = held(&sketch).buffer_updates() as u64;
+    let updates = sketch.buffer_updates() as u64;
     let mut random = Random(5);
     let hashes = keys(&store, (0..5 * updates + 17).map(|_| random.below(1_000_000)));
-    held(&sketch).update(&hashes, None).unwrap();
-    assert!(held(&sketch).pending_chunks() <= 2 && held(&sketch).intake.sequence() >= 4);
+    sketch.update(&hashes, None).unwrap();
+    assert!(sketch.pending_chunks() <= 2 && sketch.sketch.sequence.load(Ordering::Relaxed) >= 4);
     hashes.iter().for_each(|&hash| model.add(hash, 1));
     compare(&store, &sketch, &model, &hashes[..3000]);
+}
+
+#[test]
+fn handles_of_one_name_are_one_sketch_and_give_its_memory_back() {
+    fn shared_by_threads<T: Clone + Send + Sync>() {}
+    shared_by_threads::<Frequency>();
+    shared_by_threads::<super::FrequencyWindow>();
+    let store = Store::in_memory(store_options().memory_bytes(8 << 20)).unwrap();
+    let options = || small().memory_bytes(3 << 20);
+    let (one, other) = (store.frequency("f", options()).unwrap(), store.frequency("f", options()).unwrap());
+    let hashes = keys(&store, 0..5);
+    one.update(&hashes, None).unwrap();
+    assert_eq!(other.estimate(&hashes).unwrap(), [1; 5]);
+    assert_eq!(store.budget().available_bytes(), 5 << 20);
+    let refused = store.frequency("f", options().cell_bits(8));
+    assert!(matches!(refused, Err(Error::Incompatible { .. })));
+    assert!(matches!(store.close("f"), Err(Error::InvalidOption { .. })), "it holds what is not committed");
+    store.commit(b"1").unwrap();
+    store.close("f").unwrap();
+    assert_eq!(store.budget().available_bytes(), 8 << 20);
+    for refused in [one.update(&hashes, None), one.apply(), one.estimate(&hashes).map(drop)] {
+        assert!(matches!(refused, Err(Error::NotFound { .. })), "{refused:?}");
+    }
+    let again = store.frequency("f", FrequencyOptions::new().memory_bytes(3 << 20)).unwrap();
+    assert_eq!(again.estimate(&hashes).unwrap(), [1; 5]);
+    drop((one, other));
+    assert_eq!(store.budget().available_bytes(), 5 << 20);
+    drop(again);
+    assert_eq!(store.budget().available_bytes(), 8 << 20, "the last handle");
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::device::memory::MemoryDevice;
 use crate::device::sim::{Fault, FaultKind};
 use crate::device::{Access, Device};
-use crate::frequency::FrequencyWriter;
+use crate::frequency::intake::begin_with_slot;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A sketch of 40 groups that flushes every two thousand updates or so, in a store with threads.
@@ -18,7 +18,7 @@ fn threaded(writers: usize, pending: usize) -> FrequencyOptions {
         .writers(writers)
 }
 
-fn add(writer: &mut FrequencyWriter, store: &Store, thread: u64) {
+fn add(writer: &Frequency, store: &Store, thread: u64) {
     for batch in 0..150 {
         let hashes = keys(store, (0..700).map(|i| (thread * 7 + batch * 131 + i) % 40_000));
         if batch % 5 == 4 {
@@ -51,14 +51,14 @@ fn writers_side_by_side_count_what_one_would_while_others_ask_and_commit() {
         let sketch = store.frequency("f", threaded(writers, pending)).unwrap();
         let (model, is_done) = (model_of(&store, threads), AtomicBool::new(false));
         let probes = keys(&store, 0..300);
-        let most = model.estimates(&held(&sketch), &store.hasher(), &probes);
+        let most = model.estimates(&sketch, &store.hasher(), &probes);
         std::thread::scope(|scope| {
             let asking = scope.spawn(|| {
                 let mut before = vec![0; probes.len()];
                 let mut number = 0u64;
                 while !is_done.load(Ordering::Relaxed) {
-                    let now = held(&sketch).estimate(&probes).unwrap();
-                    assert!(held(&sketch).pending_chunks() <= pending);
+                    let now = sketch.estimate(&probes).unwrap();
+                    assert!(sketch.pending_chunks() <= pending);
                     let grows = before.iter().zip(&now).zip(&most).all(|((a, b), c)| a <= b && b <= c);
                     assert!(grows, "an estimate shrank, or is above the last one");
                     before = now;
@@ -68,9 +68,9 @@ fn writers_side_by_side_count_what_one_would_while_others_ask_and_commit() {
             });
             let adding: Vec<_> = (0..threads)
                 .map(|thread| {
-                    let mut writer = FrequencyWriter::new(&sketch);
+                    let writer = sketch.clone();
                     let store = &store;
-                    scope.spawn(move || add(&mut writer, store, thread))
+                    scope.spawn(move || add(&writer, store, thread))
                 })
                 .collect();
             adding.into_iter().for_each(|thread| thread.join().unwrap());
@@ -79,11 +79,11 @@ fn writers_side_by_side_count_what_one_would_while_others_ask_and_commit() {
         });
         let all: Vec<KeyHash> = model.counts.keys().copied().collect();
         compare(&store, &sketch, &model, &all);
-        assert_eq!(held(&sketch).total_weight(), model.counts.values().sum::<u64>());
+        assert_eq!(sketch.total_weight(), model.counts.values().sum::<u64>());
         store.commit(b"end").unwrap();
         drop((sketch, store));
         let store = Store::open_on(device, options()).unwrap();
-        compare(&store, &Frequency::open(&store, "f").unwrap(), &model, &all);
+        compare(&store, &store.frequency("f", FrequencyOptions::new()).unwrap(), &model, &all);
     }
 }
 
@@ -95,14 +95,14 @@ fn lanes_side_by_side_write_what_one_lane_would() {
         let sketch = store.frequency("f", threaded(1, 2)).unwrap();
         let hashes = keys(&store, 0..30_000);
         for _ in 0..3 {
-            held(&sketch).update(&hashes, None).unwrap();
-            held(&sketch).apply().unwrap();
+            sketch.update(&hashes, None).unwrap();
+            sketch.apply().unwrap();
         }
         store.commit(b"").unwrap();
         assert!(store.verify().unwrap().is_whole());
-        let extents = held(&sketch).pages.extents();
+        let extents = sketch.sketch.extents();
         assert!(extents <= 2 * 40 + 8, "{extents} extents for 40 groups");
-        held(&sketch).estimate(&keys(&store, 0..40_000)).unwrap()
+        sketch.estimate(&keys(&store, 0..40_000)).unwrap()
     };
     assert_eq!(answers(0), answers(3));
 }
@@ -113,26 +113,26 @@ fn a_lane_that_finds_the_disk_full_stops_the_pass_and_the_next_one_ends_it() {
         let device = Arc::new(SimDevice::new(1));
         let store = Store::create_on(device.clone(), store_options()).unwrap();
         let sketch = store.frequency("f", threaded(1, 3)).unwrap();
-        held(&sketch).lanes_max = lanes;
+        sketch.sketch.lanes_max.store(lanes, Ordering::Relaxed);
         let mut model = Model::default();
         let hashes = keys(&store, 0..30_000);
         for turn in 0..4 {
-            held(&sketch).update(&hashes, None).unwrap();
+            sketch.update(&hashes, None).unwrap();
             hashes.iter().for_each(|&hash| model.add(hash, 1));
-            held(&sketch).flush().unwrap();
+            sketch.sketch.flush().unwrap();
             let operation = device.changes() + 7 * (turn + 1);
             device.inject(Fault { operation, on_reads: false, kind: FaultKind::Enospc, sticky: true });
-            assert!(matches!(held(&sketch).apply(), Err(Error::Full { .. })), "{lanes} lanes, {turn}");
+            assert!(matches!(sketch.apply(), Err(Error::Full { .. })), "{lanes} lanes, {turn}");
             compare(&store, &sketch, &model, &hashes);
             device.heal();
-            held(&sketch).apply().unwrap();
+            sketch.apply().unwrap();
             compare(&store, &sketch, &model, &hashes);
             store.commit(&[turn as u8]).unwrap();
         }
         assert!(store.verify().unwrap().is_whole());
         drop((sketch, store));
         let store = Store::open_on(device, store_options()).unwrap();
-        compare(&store, &Frequency::open(&store, "f").unwrap(), &model, &hashes);
+        compare(&store, &store.frequency("f", FrequencyOptions::new()).unwrap(), &model, &hashes);
     }
 }
 
@@ -147,19 +147,19 @@ fn rounds_read_ahead_answer_what_rounds_read_in_turn_would() {
         // Keys come twice in the batch, and wait in pages, logs and the buffer.
         let mut hashes = keys(&store, 0..60_000);
         for turn in 0..3 {
-            held(&sketch).update(&hashes, None).unwrap();
+            sketch.update(&hashes, None).unwrap();
             match turn {
-                0 => held(&sketch).apply().unwrap(),
-                1 => held(&sketch).flush().unwrap(),
+                0 => sketch.apply().unwrap(),
+                1 => sketch.sketch.flush().unwrap(),
                 _ => {}
             }
         }
         hashes.extend(keys(&store, 50_000..70_000));
-        let ahead = held(&sketch).estimate(&hashes).unwrap();
-        held(&sketch).lanes_max = 1;
-        assert_eq!(held(&sketch).estimate(&hashes).unwrap(), ahead);
+        let ahead = sketch.estimate(&hashes).unwrap();
+        sketch.sketch.lanes_max.store(1, Ordering::Relaxed);
+        assert_eq!(sketch.estimate(&hashes).unwrap(), ahead);
         let one_by_one: Vec<u64> =
-            hashes.iter().step_by(997).map(|&h| held(&sketch).estimate(&[h]).unwrap()[0]).collect();
+            hashes.iter().step_by(997).map(|&h| sketch.estimate(&[h]).unwrap()[0]).collect();
         assert!(one_by_one.iter().eq(ahead.iter().step_by(997)));
         // An unreadable page ends the batch on either path.
         store.commit(b"").unwrap();
@@ -176,8 +176,8 @@ fn rounds_read_ahead_answer_what_rounds_read_in_turn_would() {
         file.write(2 << 20, &[0; 4096 * 64]).unwrap();
         for threads in [0, 2] {
             let store = Store::open_read_only_on(device.clone(), options(threads)).unwrap();
-            let sketch = Frequency::open(&store, "f").unwrap();
-            assert!(matches!(held(&sketch).estimate(&hashes), Err(Error::Corrupt { .. })));
+            let sketch = store.frequency("f", FrequencyOptions::new()).unwrap();
+            assert!(matches!(sketch.estimate(&hashes), Err(Error::Corrupt { .. })));
         }
     }
 }
@@ -189,7 +189,7 @@ fn logs_of_writers_side_by_side_are_in_the_order_of_their_sequences() {
     let sketch = store.frequency("f", threaded(4, 100)).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
-            let (mut writer, store) = (FrequencyWriter::new(&sketch), &store);
+            let (writer, store) = (sketch.clone(), &store);
             // Keys that come once cannot be joined: every buffer becomes a log.
             scope.spawn(move || {
                 for batch in 0..500 {
@@ -199,16 +199,16 @@ fn logs_of_writers_side_by_side_are_in_the_order_of_their_sequences() {
             });
         }
     });
-    assert!(held(&sketch).pending_chunks() >= 16, "{}", held(&sketch).pending_chunks());
+    assert!(sketch.pending_chunks() >= 16, "{}", sketch.pending_chunks());
     store.commit(b"").unwrap();
-    assert!(held(&sketch).intake.hold().logs.is_sorted_by_key(|log| log.sequence));
+    assert!(sketch.sketch.logs().is_sorted_by_key(|log| log.sequence));
     let probes = keys(&store, (0..4_000_000).step_by(1_999));
-    let before = held(&sketch).estimate(&probes).unwrap();
+    let before = sketch.estimate(&probes).unwrap();
     drop((sketch, store));
     let store = Store::open_on(device, StoreOptions::new()).unwrap();
-    let sketch = Frequency::open(&store, "f").unwrap();
-    assert_eq!(held(&sketch).estimate(&probes).unwrap(), before);
-    assert_eq!(held(&sketch).total_weight(), 4_000_000);
+    let sketch = store.frequency("f", FrequencyOptions::new()).unwrap();
+    assert_eq!(sketch.estimate(&probes).unwrap(), before);
+    assert_eq!(sketch.total_weight(), 4_000_000);
 }
 
 #[test]
@@ -220,20 +220,20 @@ fn a_fold_beside_writers_loses_nothing() {
     let total: u64 = model.counts.values().sum();
     std::thread::scope(|scope| {
         for thread in 0..2 {
-            let (mut writer, store) = (FrequencyWriter::new(&sketch), &store);
-            scope.spawn(move || add(&mut writer, store, thread));
+            let (writer, store) = (sketch.clone(), &store);
+            scope.spawn(move || add(&writer, store, thread));
         }
         for fold in 1..=4 {
             // Behind an eighth of the weights, two eighths, and so on, however fast they come.
-            while held(&sketch).total_weight() < total / 8 * fold {
+            while sketch.total_weight() < total / 8 * fold {
                 std::thread::yield_now();
             }
-            held(&sketch).fold().unwrap();
+            sketch.fold().unwrap();
         }
     });
-    assert_eq!(held(&sketch).layout().pages(), 160 / 16);
+    assert_eq!(sketch.layout().pages(), 160 / 16);
     let all: Vec<KeyHash> = model.counts.keys().copied().collect();
-    let estimates = held(&sketch).estimate(&all).unwrap();
+    let estimates = sketch.estimate(&all).unwrap();
     let low = all.iter().zip(&estimates).filter(|(hash, estimate)| **estimate < model.counts[*hash]).count();
     assert_eq!(low, 0, "a weight went to a page of the old shape");
 }
@@ -246,21 +246,21 @@ fn without_threads_passes_and_estimates_are_the_same() {
         let mut model = Model::default();
         let hashes = keys(&store, (0..20_000).map(|i| i % 9_000));
         crate::device::thread::refusal::after(granted, || {
-            held(&sketch).update(&hashes, None).unwrap();
-            held(&sketch).apply().unwrap();
+            sketch.update(&hashes, None).unwrap();
+            sketch.apply().unwrap();
         });
         hashes.iter().for_each(|&hash| model.add(hash, 1));
-        let expected = model.estimates(&held(&sketch), &store.hasher(), &hashes);
-        assert_eq!(held(&sketch).estimate(&hashes).unwrap(), expected);
+        let expected = model.estimates(&sketch, &store.hasher(), &hashes);
+        assert_eq!(sketch.estimate(&hashes).unwrap(), expected);
     }
     // Wide enough that an estimate takes several rounds, of which a thread would read one ahead.
     let store = Store::in_memory(store_options().threads(2)).unwrap();
     let sketch = store.frequency("f", small().shape(204 * 600, 5)).unwrap();
     let hashes = keys(&store, 0..9_000);
-    held(&sketch).update(&hashes, None).unwrap();
-    held(&sketch).apply().unwrap();
-    let with_threads = held(&sketch).estimate(&hashes).unwrap();
-    let without = crate::device::thread::refusal::after(0, || held(&sketch).estimate(&hashes).unwrap());
+    sketch.update(&hashes, None).unwrap();
+    sketch.apply().unwrap();
+    let with_threads = sketch.estimate(&hashes).unwrap();
+    let without = crate::device::thread::refusal::after(0, || sketch.estimate(&hashes).unwrap());
     assert_eq!(without, with_threads);
 }
 
@@ -271,34 +271,35 @@ fn what_one_writer_added_another_takes_off_wherever_it_waits() {
         let options = || StoreOptions::new().seed(Seed(7)).manifest_bytes(1 << 20);
         let store = Store::create_on(device.clone(), options()).unwrap();
         let sketch = store.frequency("f", threaded(3, pending).cell_bits(bits)).unwrap();
-        // The first one's buffer is that of removals.
-        let mut writers: Vec<_> = (0..3).map(|_| FrequencyWriter::new(&sketch)).collect();
+        // The first slot's buffer is that of removals.
         let hashes = keys(&store, 0..30);
         let others = keys(&store, 100_000..160_000);
-        let check = |sketch: &Arc<Mutex<Frequency>>, left: u64, when: &str| {
-            let bounds = held(sketch).bounds(&hashes, 0.95).unwrap();
+        let check = |sketch: &Frequency, left: u64, when: &str| {
+            let bounds = sketch.bounds(&hashes, 0.95).unwrap();
             let wrong = bounds.iter().find(|bounds| bounds.upper < left || bounds.lower > left);
             assert!(wrong.is_none(), "{when}, {pending} pending, {bits} bits: {wrong:?}, {left} are in");
         };
         for turn in 0..4u64 {
-            for writer in &mut writers[1..] {
-                writer.update(&hashes, Some(&[50; 30])).unwrap();
+            for slot in 1..3 {
+                begin_with_slot(slot);
+                sketch.update(&hashes, Some(&[50; 30])).unwrap();
             }
-            held(&sketch).remove(&hashes, Some(&[90; 30])).unwrap();
+            sketch.remove(&hashes, Some(&[90; 30])).unwrap();
             check(&sketch, 10 * (turn + 1), "in buffers");
             if turn % 2 == 0 {
-                // Keys that come once fill the first one's buffer, so that the removals move on.
-                others.chunks(5_000).for_each(|part| writers[0].update(part, None).unwrap());
+                // Keys that come once fill the first slot's buffer, so that the removals move on.
+                begin_with_slot(0);
+                others.chunks(5_000).for_each(|part| sketch.update(part, None).unwrap());
                 check(&sketch, 10 * (turn + 1), "in a log");
             }
         }
-        held(&sketch).flush().unwrap();
+        sketch.sketch.flush().unwrap();
         check(&sketch, 40, "in logs");
-        held(&sketch).apply().unwrap();
+        sketch.apply().unwrap();
         check(&sketch, 40, "in pages");
-        held(&sketch).remove(&hashes, Some(&[40; 30])).unwrap();
-        held(&sketch).apply().unwrap();
-        let alone = held(&sketch).bounds(&hashes, 0.95).unwrap();
+        sketch.remove(&hashes, Some(&[40; 30])).unwrap();
+        sketch.apply().unwrap();
+        let alone = sketch.bounds(&hashes, 0.95).unwrap();
         assert!(alone.iter().all(|bounds| bounds.lower == 0), "{alone:?}");
     }
 }
@@ -311,30 +312,30 @@ fn a_commit_after_one_that_found_the_disk_full_holds_what_came_between() {
             let device = Arc::new(SimDevice::new(1));
             let store = Store::create_on(device.clone(), store_options()).unwrap();
             let sketch = store.frequency("f", threaded(2, pending).cell_bits(bits)).unwrap();
-            let mut writer = FrequencyWriter::new(&sketch);
-            let (mut other, mut model) = (FrequencyWriter::new(&sketch), Model::default());
+            let mut model = Model::default();
             let hashes = keys(&store, 0..2_000);
-            let mut add = |writer: &mut FrequencyWriter| {
-                writer.update(&hashes, None).unwrap();
+            let mut add = |slot: usize| {
+                begin_with_slot(slot);
+                sketch.update(&hashes, None).unwrap();
                 hashes.iter().for_each(|&hash| model.add(hash, 1));
             };
             // Logs wait, as many as may.
             for _ in 0..pending {
-                add(&mut writer);
-                held(&sketch).flush().unwrap();
+                add(0);
+                sketch.sketch.flush().unwrap();
             }
-            add(&mut writer);
-            add(&mut other);
+            add(0);
+            add(1);
             let operation = device.changes() + operation;
             device.inject(Fault { operation, on_reads: false, kind: FaultKind::Enospc, sticky: true });
             failed += usize::from(store.commit(b"1").is_err());
             device.heal();
-            add(&mut writer);
-            add(&mut other);
+            add(0);
+            add(1);
             store.commit(b"2").unwrap();
-            drop((sketch, writer, other, store));
+            drop((sketch, store));
             let store = Store::open_on(device, store_options()).unwrap();
-            compare(&store, &Frequency::open(&store, "f").unwrap(), &model, &hashes);
+            compare(&store, &store.frequency("f", FrequencyOptions::new()).unwrap(), &model, &hashes);
         }
         assert!(failed > 5, "{failed} commits found the disk full");
     }

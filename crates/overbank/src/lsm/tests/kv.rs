@@ -80,7 +80,7 @@ impl Kv {
         let tree = Tree::new(table, parts, policy, limits, state);
         let kv = Arc::new(Kv { tree, memtable: Mutex::default() });
         store.attach("kv", Arc::clone(&kv) as Arc<dyn Participant>)?;
-        kv.tree.publish_by(store.publisher("kv"));
+        kv.tree.serve(store.publisher("kv"));
         Ok(kv)
     }
 

@@ -98,7 +98,7 @@ fn a_filter_that_is_closed_refuses_those_who_still_hold_it() {
     store.commit(b"").unwrap();
     store.close("f").unwrap();
     let refused =
-        |result: crate::Result<()>| assert!(matches!(result, Err(Error::NotFound { .. })), "{result:?}");
+        |result: crate::Result<()>| assert!(matches!(result, Err(Error::Closed { .. })), "{result:?}");
     refused(filter.insert(&hashes));
     refused(filter.insert_one_if_absent(hashes[0]).map(drop));
     refused(filter.insert_if_absent(&hashes).map(drop));

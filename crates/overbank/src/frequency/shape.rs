@@ -108,10 +108,10 @@ impl Shape {
     }
 
     /// The arithmetic, with all shifts worked out.
-    pub(super) fn place(self) -> Place {
+    pub(super) fn entry_layout(self) -> EntryLayout {
         let residue_bits = self.residue_bits();
         let spare_bits = u64::BITS - self.page_bits() - residue_bits;
-        Place { layout: self.layout, residue_bits, spare_bits }
+        EntryLayout { layout: self.layout, residue_bits, spare_bits }
     }
 
     fn page_bits(self) -> u32 {
@@ -122,13 +122,13 @@ impl Shape {
 
 /// Turns hashes into entries and entries into pages and folds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct EntryLayout {
     layout: Layout,
     residue_bits: u32,
     spare_bits: u32,
 }
 
-impl Place {
+impl EntryLayout {
     #[inline]
     pub(super) fn entry(self, hash: KeyHash) -> u64 {
         self.join(self.layout.page_of(hash) as u64, hash.fold() >> (u64::BITS - self.residue_bits))

@@ -9,6 +9,9 @@
 //! 2. Each sketch stores the epoch of its pane, so one commit moves the whole window or none of it.
 //! 3. The panes of a window `w` are the summaries `w/0`, `w/1` and so on, without a gap: so the store knows how many there are,
 //!    and a window is never asked or moved with some of them only.
+//! 4. Readers take no lock of the window: it is always made of the same sketches, and in which order does not matter for a sum. Writers
+//!    hold the lock `window` of `w/0` for reading, and who moves the window on for writing: an update is never in a pane that has given
+//!    its buffers back.
 //!
 //! | operation | block reads | block writes |
 //! |---|---|---|
@@ -18,24 +21,26 @@
 
 use super::{Frequency, FrequencyOptions};
 use crate::error::invalid;
-use crate::lock::lock;
-use crate::sketch::CountBounds;
+use crate::lock::{lock, read, write};
+use crate::sketch::{CountBounds, HashId};
 use crate::store::Store;
 use crate::{Error, KeyHash, Result};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// The most panes of a window.
 const PANES_MAX: usize = 1024;
 
-/// Counts over a sliding window of time.
+/// Counts over a sliding window of time. [`Store::frequency_window`] creates or opens one.
+///
+/// As [`Frequency`], it is a handle that threads clone, to add and to ask side by side.
 ///
 /// ```
-/// use overbank::frequency::{FrequencyOptions, FrequencyPanes};
+/// use overbank::frequency::FrequencyOptions;
 /// use overbank::store::{Store, StoreOptions};
 ///
 /// let store = Store::in_memory(StoreOptions::new())?;
 /// let options = FrequencyOptions::new().error(1e-3, 0.01).memory_bytes(24 << 20);
-/// let mut hours = FrequencyPanes::open_or_create(&store, "clicks", 2, options)?;
+/// let hours = store.frequency_window("clicks", 2, options)?;
 /// let key = [store.hasher().hash(b"/index.html")];
 /// hours.update(&key, None)?;
 /// hours.advance()?;
@@ -45,25 +50,31 @@ const PANES_MAX: usize = 1024;
 /// assert_eq!(hours.estimate(&key)?, [1]);
 /// # Ok::<(), overbank::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct FrequencyPanes {
-    /// Oldest first.
-    pub(super) panes: Vec<Arc<Mutex<Frequency>>>,
+#[derive(Clone, Debug)]
+pub struct FrequencyWindow {
+    /// By the number in their names, of which there is at least one.
+    pub(super) panes: Arc<Vec<Frequency>>,
 }
 
-impl FrequencyPanes {
-    /// The window of this name with `panes` panes: the stored one, or a new one. Its RAM is `options.memory_bytes` and 12
-    /// bytes a group of each pane: only the newest has a buffer, and passes and estimates take one pane at a time.
+impl Store {
+    /// The window of this name with `panes` panes: the stored one, or a new one. Its RAM is `options.memory_bytes` and 28
+    /// bytes a group of each pane: only the newest has buffers, and passes and estimates take one pane at a time.
     ///
     /// # Errors
     /// `InvalidOption` for no pane or more than 1024; `Incompatible` if the stored window has another number of panes;
     /// `BudgetExceeded`; as [`Store::frequency`] for each pane.
-    pub fn open_or_create(
-        store: &Store,
+    pub fn frequency_window(
+        &self,
         name: &str,
         panes: usize,
         options: FrequencyOptions,
-    ) -> Result<Self> {
+    ) -> Result<FrequencyWindow> {
+        FrequencyWindow::open_or_create(self, name, panes, &options)
+    }
+}
+
+impl FrequencyWindow {
+    fn open_or_create(store: &Store, name: &str, panes: usize, options: &FrequencyOptions) -> Result<Self> {
         if panes == 0 || panes > PANES_MAX {
             return invalid("panes", panes, format!("choose 1 to {PANES_MAX}"));
         }
@@ -73,13 +84,15 @@ impl FrequencyPanes {
             let (expected, found) = (stored.to_string(), panes.to_string());
             return Err(Error::Incompatible { what: "the number of panes", expected, found });
         }
-        let memory_bytes = options.memory_bytes;
-        let memory = store.budget().reserve(&format!("window {name:?}"), memory_bytes, memory_bytes)?;
-        let memory = Some(Arc::new(memory));
-        let mut ring = Self { panes: Vec::with_capacity(panes) };
+        let mut memory = None;
+        let mut ring = Vec::with_capacity(panes);
         for i in 0..panes {
             match Frequency::open_or_create(store, &pane_name(i), options.clone(), memory.clone()) {
-                Ok(pane) => ring.panes.push(pane),
+                Ok(pane) => {
+                    // The first has reserved what all use in turn.
+                    memory.get_or_insert_with(|| Arc::clone(&pane.sketch.memory));
+                    ring.push(pane);
+                }
                 Err(error) => {
                     // A commit must not find a new window with some of its panes only.
                     for made in (0..i).filter(|_| stored == 0) {
@@ -89,33 +102,27 @@ impl FrequencyPanes {
                 }
             }
         }
-        // A stable sort: panes that were never advanced keep their order.
-        ring.panes.sort_by_key(|pane| held(pane).epoch);
-        Ok(ring)
+        Ok(FrequencyWindow { panes: Arc::new(ring) })
     }
 
     /// Adds to the newest pane; see [`Frequency::update`].
     ///
     /// # Errors
     /// As [`Frequency::update`].
-    ///
-    /// # Panics
-    /// If there are weights, but not one for each hash.
-    pub fn update(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
-        match self.panes.last() {
-            Some(newest) => held(newest).update(hashes, weights),
-            None => Ok(()),
-        }
+    pub fn update(&self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
+        self.panes[0].sketch.writable()?;
+        let _stays = read(&self.panes[0].sketch.window);
+        self.newest().update(hashes, weights)
     }
 
     /// How often each key occurred in all panes together: never too low.
     ///
     /// # Errors
     /// As [`Frequency::estimate`].
-    pub fn estimate(&mut self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
+    pub fn estimate(&self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
         let mut sums = vec![0u64; hashes.len()];
-        for pane in &self.panes {
-            let estimates = held(pane).estimate(hashes)?;
+        for pane in &*self.panes {
+            let estimates = pane.estimate(hashes)?;
             sums.iter_mut().zip(estimates).for_each(|(sum, estimate)| *sum = sum.saturating_add(estimate));
         }
         Ok(sums)
@@ -126,11 +133,11 @@ impl FrequencyPanes {
     ///
     /// # Errors
     /// As [`Frequency::bounds`].
-    pub fn bounds(&mut self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
+    pub fn bounds(&self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
         let mut sums = vec![CountBounds::default(); hashes.len()];
         let each = 1.0 - (1.0 - confidence) / self.panes.len() as f64;
-        for pane in &self.panes {
-            for (sum, bounds) in sums.iter_mut().zip(held(pane).bounds(hashes, each)?) {
+        for pane in &*self.panes {
+            for (sum, bounds) in sums.iter_mut().zip(pane.bounds(hashes, each)?) {
                 sum.lower = sum.lower.saturating_add(bounds.lower);
                 sum.estimate = sum.estimate.saturating_add(bounds.estimate);
                 sum.upper = sum.upper.saturating_add(bounds.upper);
@@ -140,35 +147,59 @@ impl FrequencyPanes {
     }
 
     /// Moves the window on by one pane: what the oldest counted is forgotten. What waits in the newest is applied, for it
-    /// takes no more.
+    /// takes no more; who adds meanwhile waits, who asks does not.
     ///
     /// # Errors
     /// `ReadOnly`, `Full` and other errors of writing; the window then stands where it stood.
-    pub fn advance(&mut self) -> Result<()> {
-        let newest = match self.panes.last() {
-            Some(newest) => {
-                let mut newest = held(newest);
-                newest.rest()?;
-                newest.epoch
-            }
-            None => 0,
-        };
-        if let Some(oldest) = self.panes.first() {
-            let mut oldest = held(oldest);
-            oldest.clear()?;
-            oldest.epoch = newest + 1;
-        }
-        self.panes.rotate_left(1);
-        Ok(())
+    pub fn advance(&self) -> Result<()> {
+        self.panes[0].sketch.writable()?;
+        let _moves = write(&self.panes[0].sketch.window);
+        let newest = self.newest();
+        newest.sketch.apply_and_release()?;
+        let next = epoch(newest) + 1;
+        self.oldest().sketch.clear(Some(next))
+    }
+
+    /// Halves all counts, rounding down, in each pane: an estimate becomes its half, less at most one a pane.
+    ///
+    /// # Errors
+    /// `ReadOnly`; what the device says. Then some of the panes may be halved: the same call again would halve them twice, so their
+    /// counts are of use only with the last commit.
+    pub fn decay(&self) -> Result<()> {
+        self.panes[0].sketch.writable()?;
+        let _stays = write(&self.panes[0].sketch.window);
+        self.panes.iter().try_for_each(Frequency::decay)
+    }
+
+    /// The sum of all weights in the window; `u64::MAX` stands for that and more.
+    pub fn total_weight(&self) -> u64 {
+        self.panes.iter().map(Frequency::total_weight).fold(0, u64::saturating_add)
     }
 
     /// How many panes there are.
     pub fn panes(&self) -> usize {
         self.panes.len()
     }
+
+    /// The hash that its keys have.
+    pub(super) fn hash_id(&self) -> HashId {
+        self.panes[0].sketch.hash_id
+    }
+
+    /// The pane of the greatest epoch; of panes that were never advanced, the last.
+    fn newest(&self) -> &Frequency {
+        let newest = self.panes.iter().max_by_key(|pane| epoch(pane));
+        newest.unwrap_or(&self.panes[0])
+    }
+
+    /// The pane of the least epoch; of panes that were never advanced, the first.
+    fn oldest(&self) -> &Frequency {
+        let oldest = self.panes.iter().min_by_key(|pane| epoch(pane));
+        oldest.unwrap_or(&self.panes[0])
+    }
 }
 
-fn held(pane: &Mutex<Frequency>) -> MutexGuard<'_, Frequency> {
-    // A panic inside a pane poisons the store at its next commit; a reader may still look.
-    lock(&pane)
+/// Which pane of its window a sketch is.
+fn epoch(pane: &Frequency) -> u64 {
+    lock(&pane.sketch.table).epoch
 }
