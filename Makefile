@@ -3,7 +3,7 @@
 OVERBANK := target/release/overbank
 SAMPLE   := testdata/twitter52_250k_keys.txt.zst
 
-.PHONY: help run test format lint tidy unit fuzz-smoke bench crash fuzz data
+.PHONY: help run test format lint tidy unit targets packages fuzz-smoke bench crash fuzz data
 
 help:
 	@echo "make run     build, then profile the real sample that ships and query the result"
@@ -33,7 +33,7 @@ $(OVERBANK)-built:
 
 # Each of them whatever the others find; the last line is the summary of all tests.
 test:
-	@$(MAKE) --no-print-directory --keep-going format lint tidy unit
+	@$(MAKE) --no-print-directory --keep-going format lint tidy targets packages unit
 
 format:
 	cargo fmt --all --check
@@ -46,6 +46,14 @@ lint:
 
 tidy:
 	cargo xtask tidy
+
+# Other systems are checked, not built: what rustup cannot get is named and left out.
+targets:
+	cargo xtask targets
+
+packages:
+	cargo xtask package
+	cargo xtask deny
 
 # Unit, property, crash, doc and end-to-end tests; the smoke runs of benches and fuzz targets are tests too.
 unit:

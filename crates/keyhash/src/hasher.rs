@@ -92,8 +92,8 @@ impl core::error::Error for UnknownHashKind {}
 /// assert_eq!(hasher.hash_u64(2), hasher.hash(&[2, 0, 0, 0, 0, 0, 0, 0]));
 /// ```
 ///
-/// One way for one stream, and for everything that is asked of it later: the readers of text, CSV, JSON and Parquet, and so the command, take
-/// integers as decimal digits. Hash by `hash_u64` what only programs see.
+/// One way for one stream, and for everything that is asked of it later: the readers of text, CSV, JSON and Parquet, and so the
+/// command, take integers as decimal digits. Hash by `hash_u64` what only programs see.
 ///
 /// A batch of keys:
 ///

@@ -106,7 +106,8 @@ pub enum Error {
 
     /// Two summaries differ in seed, hash kind or shape.
     #[error(
-        "these summaries cannot be combined: {what} is {expected} in one and {found} in the other; build both with the same options and seed"
+        "these summaries cannot be combined: {what} is {expected} in one and {found} in the other; build both with the same \
+         options and seed"
     )]
     Incompatible {
         /// What differs.
@@ -123,7 +124,7 @@ pub enum Error {
         /// Its name.
         name: String,
         /// The kind that was asked for.
-        expected: &'static str,
+        expected: String,
         /// The kind that it is.
         found: String,
     },
@@ -152,7 +153,8 @@ pub enum Error {
 
     /// The memory budget does not hold what was asked for.
     #[error(
-        "{what} needs at least {wanted_bytes} bytes but only {available_bytes} of the memory budget of {budget_bytes} are free; raise the budget or ask for less"
+        "{what} needs at least {wanted_bytes} bytes but only {available_bytes} of the memory budget of {budget_bytes} are free; raise the \
+         budget or ask for less"
     )]
     BudgetExceeded {
         /// Who asked.
@@ -167,7 +169,8 @@ pub enum Error {
 
     /// The system gives this process no more memory, whatever the budget allows.
     #[error(
-        "{what} needs {wanted_bytes} bytes, and the system gives this process no such block; lower the memory budget, or raise the limit (ulimit -v)"
+        "{what} needs {wanted_bytes} bytes, and the system gives this process no such block; lower the memory budget, or raise the \
+         limit (ulimit -v)"
     )]
     OutOfMemory {
         /// Who asked.

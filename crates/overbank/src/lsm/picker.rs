@@ -115,11 +115,13 @@ pub(super) fn restful<C: Copy + Ord>(
         let is_due = |at: &usize| behind(*at) > 0 && behind(*at) >= inputs[*at].bytes / REST_SHARE;
         let from = (0..inputs.len()).find(is_due).or((is_patient && inputs.len() > 2).then_some(1))?;
         let now = &inputs[from..];
-        // Runs of several classes become one together with what they act on, or not at all.
-        let is_alike = now.iter().all(|run| run.class == now[0].class);
-        (from == 0 || is_alike).then(|| Choice {
-            inputs: now.iter().map(|run| run.id).collect(),
-            class: if from == 0 { group.class } else { now[0].class },
+        if from == 0 {
+            return Some(Choice { inputs: now.iter().map(|run| run.id).collect(), class: group.class });
+        }
+        // Runs of several classes become one together with what they act on; before that, those of each.
+        now.iter().find_map(|first| {
+            let alike = || now.iter().filter(|run| run.class == first.class).map(|run| run.id);
+            (alike().count() > 1).then(|| Choice { inputs: alike().collect(), class: first.class })
         })
     })
 }

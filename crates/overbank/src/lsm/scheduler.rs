@@ -173,10 +173,16 @@ impl<T: Table> Tree<T> {
         self.spawner.threads()
     }
 
-    /// RAM that frozen runs may take: the fences of what is on flash need theirs.
+    /// Has a background thread do something that nobody waits for.
+    pub(crate) fn spawn(&self, job: impl FnOnce() -> Result<()> + Send + 'static) {
+        self.spawner.spawn(job);
+    }
+
+    /// RAM that frozen runs may take: what stands in RAM for those on flash needs its own.
     pub(crate) fn frozen_room(&self, state: &State<T>) -> usize {
         let fences: usize = state.version().runs.iter().map(|run| run.size().memory_bytes).sum();
-        self.limits.frozen_bytes.saturating_sub(fences).max(self.limits.frozen_bytes / 8)
+        let taken = fences + self.table.extra_bytes();
+        self.limits.frozen_bytes.saturating_sub(taken).max(self.limits.frozen_bytes / 8)
     }
 
     /// Begins what is due, and sees to it that somebody works on it.
@@ -473,6 +479,11 @@ impl<T: Table> Tree<T> {
     /// Writes a record between two commits for any space that it gives back.
     pub(crate) fn publish_always(&self) {
         self.test.publishes_always.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it merges while writers rest.
+    pub(crate) fn is_served(&self) -> bool {
+        self.publisher.get().is_some()
     }
 
     /// Begins to merge everything.

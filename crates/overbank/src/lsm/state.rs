@@ -157,13 +157,19 @@ impl<T: Table> State<T> {
         self.open_memtables.len()
     }
 
-    /// Takes the frozen memtable of a writer in, or a run that had none.
-    pub(crate) fn push_frozen(&mut self, writer: Option<usize>, entries: T::Frozen, class: T::Class) {
+    /// Takes the frozen memtable of a writer in, or runs that had none: one for each class that its entries are of.
+    pub(crate) fn push_frozen(
+        &mut self,
+        writer: Option<usize>,
+        frozen: impl IntoIterator<Item = (T::Frozen, T::Class)>,
+    ) {
         let newest = self.memtables;
         self.memtables += 1;
         self.is_changed = true;
         let began = writer.and_then(|writer| self.open_memtables[writer].take());
-        self.put_frozen(entries, class, Span { oldest: began.unwrap_or(newest), newest }, Vec::new());
+        let span = Span { oldest: began.unwrap_or(newest), newest };
+        // Readers take the version under the lock that is held here: they see all of them, or the memtable.
+        frozen.into_iter().for_each(|(entries, class)| self.put_frozen(entries, class, span, Vec::new()));
     }
 
     /// Puts a frozen run in the place of `removed` ones.
@@ -188,7 +194,14 @@ impl<T: Table> State<T> {
         !self.version.frozen.is_empty() || self.open_memtables.iter().any(Option::is_some)
     }
 
-    /// Begins to flush the frozen runs, of the oldest one's class if there are several, unless that is under way.
+    /// Whether a run in RAM, or a memtable, may have entries that are as old as this age or older.
+    pub(crate) fn has_in_memory_up_to(&self, newest: u64) -> bool {
+        let frozen = self.version.frozen.iter().map(|one| one.span.oldest);
+        frozen.chain(self.open_memtables.iter().flatten().copied()).any(|oldest| oldest <= newest)
+    }
+
+    /// Begins to flush the frozen runs, of the oldest one's class if there are several, and of the classes that belong to it by
+    /// [`Table::whole_class`]: a job each, one after the other. Nothing is begun while a flush is under way.
     pub(super) fn begin_flush(&mut self, limits: &Limits) {
         if self.jobs.iter().any(|job| job.is_flush) {
             return;
@@ -200,12 +213,20 @@ impl<T: Table> State<T> {
             // What is older than others goes to flash before them.
             Order::NewestWins => frozen.take_while(is_idle).collect(),
         };
-        let Some(class) = idle.first().map(|one| one.class) else { return };
-        let inputs = || idle.iter().filter(|one| one.class == class);
-        let entries: u64 = inputs().map(|one| one.size().entries).sum();
-        let choice = Choice { inputs: inputs().map(|one| one.id).collect(), class };
-        let parts = limits.lanes_for_threads(entries);
-        self.begin(true, choice, entries, 0, parts);
+        let Some(whole) = idle.first().map(|one| T::whole_class(one.class)) else { return };
+        let mut together: Vec<&FrozenRun<T>> =
+            idle.into_iter().filter(|one| T::whole_class(one.class) == whole).collect();
+        together.sort_by_key(|one| one.class);
+        let choices: Vec<(Choice<T::Class>, u64)> = (together.chunk_by(|a, b| a.class == b.class))
+            .map(|runs| {
+                let inputs = runs.iter().map(|one| one.id).collect();
+                let entries = runs.iter().map(|one| one.size().entries).sum();
+                (Choice { inputs, class: runs[0].class }, entries)
+            })
+            .collect();
+        for (choice, entries) in choices {
+            self.begin(true, choice, entries, 0, limits.lanes_for_threads(entries));
+        }
     }
 
     /// Begins the merges that are due, and goes on with those that were cut off.
@@ -323,7 +344,7 @@ impl<T: Table> State<T> {
             lanes,
         });
         // Flushes make room, and short merges are not to wait for long ones.
-        self.jobs.sort_by_key(|job| (!job.is_flush, job.entries));
+        self.jobs.sort_by_key(|job| if job.is_flush { (false, 0) } else { (true, job.entries) });
     }
 
     /// Takes a lane that can be worked on. At most so many merges are open at a time as the limits say, for each holds memory.
@@ -381,17 +402,22 @@ impl<T: Table> State<T> {
         self.jobs.iter().filter(|job| job.has_news()).map(|job| job.id).collect()
     }
 
-    /// The jobs that may be worked on: flushes, merges that have begun, and the shortest others up to `merges_max`; and one that is not
-    /// due, where there are no other merges.
+    /// The jobs that may be worked on: the first flush, merges that have begun, and the shortest others up to `merges_max`; and one that
+    /// is not due, where there are no other merges.
     fn open_jobs(&self, merges_max: usize) -> Vec<usize> {
         let has_merges = self.jobs.iter().any(|job| !job.is_flush && !job.is_restful);
         let is_merge = |job: &&MergeJob<T>| !job.is_flush && !job.is_restful;
         let mut open = self.jobs.iter().filter(is_merge).filter(|job| job.has_begun()).count();
+        let mut flushes = 0;
         let may_go = |(_, job): &(usize, &MergeJob<T>)| {
             if job.is_restful {
                 return self.rests && !has_merges;
             }
-            if job.is_flush || job.has_begun() {
+            if job.is_flush {
+                flushes += 1;
+                return flushes == 1;
+            }
+            if job.has_begun() {
                 return true;
             }
             open += 1;

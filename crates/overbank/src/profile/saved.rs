@@ -39,8 +39,8 @@ impl Profile {
     /// The profile of `store` at its last commit.
     ///
     /// # Errors
-    /// As [`Store::frequency`]; [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`]; [`Error::Incompatible`] if a
-    /// sketch was made under another seed than the store's.
+    /// As [`Store::frequency`]; [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`];
+    /// [`Error::Incompatible`] if a sketch was made under another seed than the store's.
     pub fn load(store: &Store) -> Result<Self> {
         Self::load_for(store, 1)
     }

@@ -1,7 +1,8 @@
 //! Every kind of summary there is: its number for ever, the version that is written now, and what people call it.
 //!
 //! A number stands in the manifest of every store that has such a summary, so it is never used for another kind, not even after
-//! its kind is gone. Those of sketches of RAM, 1 to 15, stand in the header of their bytes, too. Numbers from 64 on are the faces'; from 900 on, tests'.
+//! its kind is gone. Those of sketches of RAM, 1 to 15, stand in the header of their bytes, too. Numbers from 64 on are the faces';
+//! from 900 on, tests'.
 
 use super::Structure;
 

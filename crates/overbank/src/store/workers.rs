@@ -14,12 +14,12 @@
 use super::poison::Poison;
 use crate::Result;
 use crate::device::thread;
-use crate::lock::{lock, wait};
+use crate::lock::{lock, wait, wait_timeout_while, wait_while};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -234,16 +234,15 @@ impl Queue {
             let watches = thread == 0 && state.is_watched && !state.resters.is_empty();
             if !watches {
                 let is_idle = |state: &mut QueueState| is_idle(state) && (thread != 0 || !state.is_watched);
-                state = self.wake[thread].wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner);
+                state = wait_while(&self.wake[thread], state, is_idle);
                 state.idle.retain(|&idle| idle != thread);
                 continue;
             }
             let begun = state.begun;
-            let waited = self.wake[thread].wait_timeout_while(state, IDLE, is_idle);
-            let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            let (after, timed_out) = wait_timeout_while(&self.wake[thread], state, IDLE, is_idle);
             state = after;
             state.idle.retain(|&idle| idle != thread);
-            if timeout.timed_out() && state.running == 0 && state.begun == begun && !state.closed {
+            if timed_out && state.running == 0 && state.begun == begun && !state.closed {
                 state = self.rest(state);
             }
         }
@@ -383,6 +382,42 @@ mod tests {
             })
             .collect();
         assert!(doers.iter().all(|doer| *doer == doers[0]), "{doers:?}");
+    }
+
+    #[test]
+    fn idle_threads_ask_for_work_as_long_as_there_is_some_and_again_after_jobs() {
+        for threads in [1, 3] {
+            let (workers, poison) = pool(threads);
+            let (tell, told) = std::sync::mpsc::channel();
+            let calls = AtomicUsize::new(0);
+            workers.spawner().when_idle(move || {
+                let call = calls.fetch_add(1, Ordering::Relaxed);
+                tell.send(call).ok()?;
+                // The third call finds nothing more to do.
+                Some(call < 2)
+            });
+            assert_eq!([told.recv(), told.recv(), told.recv()], [Ok(0), Ok(1), Ok(2)]);
+            workers.spawn(|| Ok(())).wait().unwrap();
+            assert_eq!(told.recv(), Ok(3));
+            drop(told);
+            // Who is gone is asked once more, and no more: its channel is closed.
+            workers.spawn(|| Ok(())).wait().unwrap();
+            while !lock(&workers.queue.state).resters.is_empty() {
+                std::thread::yield_now();
+            }
+            poison.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_panic_while_the_threads_are_idle_poisons() {
+        let (workers, poison) = pool(2);
+        workers.spawner().when_idle(|| panic!("a planted panic"));
+        while poison.check().is_ok() {
+            std::thread::yield_now();
+        }
+        assert!(poison.check().unwrap_err().to_string().contains("a planted panic"));
+        drop(workers);
     }
 
     #[test]

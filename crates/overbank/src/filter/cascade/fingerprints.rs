@@ -239,7 +239,7 @@ impl Filter {
     pub(super) fn view(&self) -> Result<View> {
         self.shared().usable()?;
         self.shared().freeze_all()?;
-        Ok(View::of(&self.shared().tree.version()))
+        Ok(View::of(&self.shared().state()))
     }
 }
 

@@ -23,7 +23,6 @@ use super::options::FilterOptions;
 use crate::Result;
 use crate::batch::Sorter;
 use crate::filter::run::{PackedRun, RunKind, Sign};
-use std::sync::Arc;
 
 /// So few words are looked at one by one rather than indexed.
 const SCANNED_WORDS: usize = 32;
@@ -236,26 +235,24 @@ impl Memtable {
         self.indexed = words.len();
     }
 
-    /// Packs all entries, of `kind`, and is empty then.
-    pub(super) fn freeze(&mut self, kind: RunKind) -> Result<PackedRun> {
+    /// Packs all entries, of `kind`, to a run of insertions and one of removals, either of which may be empty, and is empty then. What
+    /// was inserted and removed again here is in neither.
+    pub(super) fn freeze(&mut self, kind: RunKind) -> Result<[PackedRun; 2]> {
         self.indexed = 0;
         self.scratch.resize(self.words.len().max(self.scratch.len()), 0);
         self.sorter.sort_within(&mut self.words, &mut self.scratch);
         let shift = 64 - kind.fingerprint_bits;
-        let packed = if self.removals == 0 {
+        self.scratch.clear();
+        if self.removals == 0 {
             self.words.iter_mut().for_each(|word| *word >>= shift);
-            PackedRun::new(kind, &self.words)
         } else {
-            self.scratch.clear();
-            self.scratch.extend(self.words.iter().filter(|&word| word & 1 == 0).map(|word| word >> shift));
-            self.words.retain(|word| word & 1 == 1);
-            self.words.iter_mut().for_each(|word| *word >>= shift);
-            let removals = RunKind { sign: Sign::Removals, ..kind };
-            let sides = [PackedRun::new(kind, &self.scratch)?, PackedRun::new(removals, &self.words)?];
-            PackedRun::merge(kind, &sides.map(Arc::new))
-        };
+            take_removals(&mut self.words, shift, &mut self.scratch);
+        }
+        let removals = RunKind { sign: Sign::Removals, ..kind };
+        let inserted = PackedRun::new(kind, &self.words);
+        let removed = PackedRun::new(removals, &self.scratch);
         self.clear();
-        packed
+        Ok([inserted?, removed?])
     }
 
     pub(super) fn clear(&mut self) {
@@ -263,6 +260,24 @@ impl Memtable {
         self.indexed = 0;
         self.removals = 0;
     }
+}
+
+/// Makes of sorted words the fingerprints that were inserted, and appends those that were removed to `removed`. A removal takes the
+/// insertion before it, if that is of the same fingerprint: insertions of one come before its removals.
+fn take_removals(words: &mut Vec<u64>, shift: u32, removed: &mut Vec<u64>) {
+    let mut kept = 0;
+    for at in 0..words.len() {
+        let (fingerprint, is_removal) = (words[at] >> shift, words[at] & 1 == 1);
+        if !is_removal {
+            words[kept] = fingerprint;
+            kept += 1;
+        } else if kept > 0 && words[kept - 1] == fingerprint {
+            kept -= 1;
+        } else {
+            removed.push(fingerprint);
+        }
+    }
+    words.truncate(kept);
 }
 
 /// What a word counts.
@@ -316,9 +331,9 @@ mod tests {
                 match action {
                     0 => {
                         let kind = RunKind { fingerprint_bits: 64 - place.value_shift, seed_fingerprint: 0, hash_kind: crate::HashKind::Xxh3, sign: Sign::Insertions };
-                        let packed = table.freeze(kind).unwrap();
+                        let [inserted, removed] = table.freeze(kind).unwrap();
                         let left = model.values().filter(|&&count| count != 0).count();
-                        prop_assert_eq!((packed.fingerprints(), table.len()), (left as u64, 0));
+                        prop_assert_eq!((inserted.fingerprints() + removed.fingerprints(), table.len()), (left as u64, 0));
                         model.clear();
                     }
                     1 | 2 => {}

@@ -7,7 +7,7 @@
 //!
 //! * `memtable`: the newest entries, and `writers`: who has which. `write_class`: what they belong to. `table`: what the runs are that the
 //!   room `lsm` merges. `intake`: entries in; `query`, `single`: questions, many or one; `arrivals`, `key_locks`: both at once; `maplet`:
-//!   with values. `upkeep`: flushes, panes; `merge_from`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
+//!   with values. `fronts`: the memory that saves lookups reads. `upkeep`: flushes, panes; `merge_from`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
 //!
 //! Locks, in the order in which they are taken: those of keys, a writer slot, memtables from the first on, the tree's. Merges take the
 //! last one only, commits the last two, and no lock is held while flash is read but those of keys.
@@ -27,7 +27,7 @@
 //! | n keys, m in RAM, fan-out T, L = log_T(n / m) levels, B = 2,400 keys a block | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
 //! | insert, remove a key | O(lg m + L), sequential | L / B | (L + 1) / B | 23 to 26 bits until it is flushed |
-//! | look k keys up | O(k (lg m + T L)) | at most k a run; at most all blocks once | 0 | reads in flight |
+//! | look k keys up | O(k (lg m + T L)) | at most k a run, fewer behind fronts; at most all blocks once | 0 | reads in flight, fronts |
 //! | commit | | 0 | what is in RAM | |
 //!
 //! Removing a key that was never inserted can remove another one with the same fingerprint, or hide a later insert:
@@ -40,6 +40,7 @@
 mod arrivals;
 mod fingerprints;
 mod format;
+mod fronts;
 mod intake;
 mod key_locks;
 mod maplet;
@@ -123,8 +124,8 @@ impl Filter {
         self.add_keys(keys, false)
     }
 
-    /// Takes an occurrence of each key away, by a tombstone that a merge annihilates. Only for keys that are in: others can take
-    /// away a key that has the same fingerprint, or a later insert.
+    /// Takes an occurrence of each key away, by a removal that a merge annihilates with what it takes. Only for keys that are in:
+    /// others can take away a key that has the same fingerprint, or a later insert.
     ///
     /// # Errors
     /// As [`Filter::insert`]; `InvalidOption` in a window.
@@ -312,7 +313,7 @@ impl Filter {
     }
 
     /// Works until no merge is due, those tried again that found the disk full: lookups read the fewest runs then that the policy
-    /// has.
+    /// has. If keys were looked up before, the runs' fronts are made, too.
     ///
     /// # Errors
     /// As [`Filter::insert`].

@@ -1,10 +1,10 @@
 //! Looks keys up: in the logs, in the packed runs, and in all runs on flash in one wave of reads.
 
 use super::shared::Shared;
-use super::table::FilterVersion;
+use super::table::{FilterRun, FilterState, FilterVersion};
 use crate::Result;
 use crate::batch::ask_in_order;
-use crate::filter::run::{FingerprintSegment, PackedRun, Source, count_many};
+use crate::filter::run::{FingerprintSegment, PackedRun, Sign, Source, count_many};
 use crate::lock::lock;
 use std::sync::Arc;
 
@@ -15,11 +15,17 @@ pub(super) const DEPTH: usize = 128;
 pub(super) struct View {
     pub(super) packed: Vec<Arc<PackedRun>>,
     pub(super) runs: Vec<Arc<FingerprintSegment>>,
+    pub(super) version: Arc<FilterVersion>,
+    /// Removals on flash may be of insertions that are in RAM.
+    pub(super) has_late_removals: bool,
 }
 
 impl View {
-    pub(super) fn of(version: &FilterVersion) -> Self {
+    pub(super) fn of(state: &FilterState) -> Self {
+        let version = state.version();
         View {
+            version: Arc::clone(version),
+            has_late_removals: has_late_removals(state),
             packed: version.frozen.iter().map(|packed| Arc::clone(&packed.entries)).collect(),
             runs: version.runs.iter().flat_map(|run| run.pieces.iter().cloned()).collect(),
         }
@@ -30,6 +36,17 @@ impl View {
         let runs = self.runs.iter().map(|run| Source::Flash(run));
         runs.chain(self.packed.iter().cloned().map(Source::Memory)).collect()
     }
+}
+
+/// Whether removals on flash may be of insertions that are in RAM. All that is older than what is in RAM is on flash: there, no key was
+/// removed more often than it was inserted. So a key that is in RAM more often than it was removed there is in the filter, if no newer
+/// removals are on flash already.
+pub(super) fn has_late_removals(state: &FilterState) -> bool {
+    let removes = |run: &FilterRun| {
+        run.class.sign == Sign::Removals || run.pieces.iter().any(|piece| piece.tombstones() > 0)
+    };
+    let mut removals = state.version().runs.iter().filter(|run| removes(run));
+    removals.any(|run| state.has_in_memory_up_to(run.span.newest))
 }
 
 impl Shared {
@@ -44,7 +61,8 @@ impl Shared {
         ask_in_order(prefixes, at_once, |prefixes, sums| self.sums(prefixes, presence, sums), answer)
     }
 
-    /// Sets `sums` to the counts of ascending prefixes of hashes, added up over the whole filter. If only their `presence` is of
+    /// Sets `sums` to the counts of ascending prefixes of hashes, added up over the whole filter; one that is not above 0 says no more
+    /// than that, for removals of what is not there are not read. If only their `presence` is of
     /// interest, what is in RAM is not looked for on flash.
     ///
     /// # Cost
@@ -53,7 +71,7 @@ impl Shared {
         self.usable()?;
         sums.clear();
         sums.resize(prefixes.len(), 0);
-        let View { packed, runs } = self.look(prefixes, sums)?;
+        let View { packed, runs, version, has_late_removals } = self.look(prefixes, sums)?;
         for packed in &packed {
             packed.count_many(prefixes, sums)?;
         }
@@ -61,7 +79,8 @@ impl Shared {
         if runs.is_empty() {
             return Ok(());
         }
-        if !presence || sums.iter().all(|&sum| sum <= 0) {
+        self.tend_fronts(&version);
+        if !presence || has_late_removals || sums.iter().all(|&sum| sum <= 0) {
             return count_many(&self.files, &runs, prefixes, DEPTH, sums);
         }
         let open: Vec<usize> = (0..sums.len()).filter(|&i| sums[i] <= 0).collect();
@@ -76,7 +95,7 @@ impl Shared {
     fn look(&self, prefixes: &[u64], sums: &mut [i64]) -> Result<View> {
         self.tree.join_frozen()?;
         let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
-        let view = View::of(&self.tree.version());
+        let view = View::of(&self.state());
         for slot in slots.iter_mut().filter(|slot| !slot.memtable.is_empty()) {
             let place = self.place(slot.class);
             slot.memtable.count_many(prefixes, place, sums);

@@ -4,6 +4,7 @@
 //! until a commit that does not name it.
 
 use super::format::{OLDEST_VERSION, State};
+use super::fronts::Fronts;
 use super::options::FilterOptions;
 use super::shared::Shared;
 use super::table::{FilterState, FingerprintTable};
@@ -124,7 +125,7 @@ impl Core {
         } else {
             options.check()?
         }
-        let table = FingerprintTable { options, kind: kind_of(store) };
+        let table = FingerprintTable { options, kind: kind_of(store), fronts: Fronts::new(0, 0, 0) };
         let version = tree.open(&table, store.files(), name)?;
         let mut state = FilterState::new(writes, tree.memtables, options.writers, version);
         state.note_committed(tree, writes);
@@ -139,7 +140,11 @@ impl Core {
         let read_only = store.is_read_only().then(|| store.device().path());
         let spawner = store.workers().spawner();
         let limits = shares(&options, spawner.threads());
-        let table = FingerprintTable { options, kind: kind_of(store) };
+        // Buffers keep half of what they share with fences and fronts. Where nothing is written, there are none.
+        let in_front =
+            if read_only.is_some() { options.memory_bytes / 4 * 3 } else { limits.frozen_bytes / 2 };
+        let fronts = Fronts::new(options.value_bits, in_front, limits.lanes * (limits.merges + 1));
+        let table = FingerprintTable { options, kind: kind_of(store), fronts };
         let files = store.files().clone();
         let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
         if read_only.is_none() {
@@ -156,7 +161,7 @@ fn check_kind(name: &str, options: &FilterOptions, is_maplet: bool) -> Result<()
         return Ok(());
     }
     let (expected, found) = if is_maplet { ("maplet", "filter") } else { ("filter", "maplet") };
-    Err(Error::WrongKind { name: name.to_owned(), expected, found: found.to_owned() })
+    Err(Error::WrongKind { name: name.to_owned(), expected: expected.to_owned(), found: found.to_owned() })
 }
 
 /// How a filter divides its memory, beside `threads` background threads.

@@ -6,12 +6,12 @@ use super::options::FilterOptions;
 use super::table::{FilterState, FilterTree};
 use super::write_class::WriteClass;
 use super::writers::WriterSlots;
-use crate::filter::run::RunKind;
+use crate::filter::run::{RunKind, Sign};
 use crate::store::Files;
 use crate::{Error, KeyHasher, Result};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// A writer's memtable, and what its entries belong to.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(super) struct Slot {
 
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// For the background.
+    pub(super) this: Weak<Shared>,
     pub(super) options: FilterOptions,
     pub(super) files: Files,
     /// The kind of all runs, but for the length of fingerprints.
@@ -58,7 +60,8 @@ impl Shared {
         let class = tree.state().writes;
         let slot = |_| Mutex::new(Slot { memtable: Memtable::new(&options), class });
         let slots = if read_only.is_some() { 0 } else { options.writers };
-        Arc::new(Shared {
+        Arc::new_cyclic(|this| Shared {
+            this: this.clone(),
             name: name.to_owned(),
             hasher,
             is_closed: AtomicBool::new(false),
@@ -83,7 +86,7 @@ impl Shared {
 
     /// Bits of the entries of a class, values among them.
     pub(super) fn entry_bits(&self, class: WriteClass) -> u32 {
-        class.run_class(&self.options).bits
+        class.run_class(&self.options, Sign::Insertions).bits
     }
 
     /// The revision of what new entries belong to; without a lock.

@@ -8,7 +8,7 @@
 //! The memtables are locked all at once, in ascending order, so that each entry is seen in one place: in a memtable, or in what was
 //! packed of it.
 
-use super::query::View;
+use super::query::{View, has_late_removals};
 use super::shared::{Shared, Slot};
 use super::table::FilterState;
 use crate::Result;
@@ -47,7 +47,7 @@ impl Shared {
         let Some((first, others)) = self.slots.split_first() else { return Ok(false) };
         let mut slot = lock(first);
         let found = self.in_slot(&mut slot, others, 0, prefix, true)?;
-        if found.sum > 0 {
+        if found.sum > 0 && found.on_flash.is_none() {
             drop(slot);
             self.join_after(&found)?;
             return Ok(false);
@@ -117,7 +117,8 @@ impl Shared {
 
     /// The sum of what RAM has of a key and what flash has.
     fn with_flash(&self, prefix: u64, found: Found) -> Result<i64> {
-        let Some(View { runs, .. }) = found.on_flash else { return Ok(found.sum) };
+        let Some(View { runs, version, .. }) = found.on_flash else { return Ok(found.sum) };
+        self.tend_fronts(&version);
         let runs: Vec<&FingerprintSegment> = runs.iter().map(|run| &**run).collect();
         let mut sum = [found.sum];
         count_many(&self.files, &runs, &[prefix], runs.len(), &mut sum)?;
@@ -130,9 +131,10 @@ impl Shared {
         for packed in &version.frozen {
             sum = sum.saturating_add(packed.entries.count(prefix)?);
         }
-        let is_open = !version.runs.is_empty() && !(presence && sum > 0);
+        let is_sure = presence && sum > 0 && (version.runs.is_empty() || !has_late_removals(state));
+        let is_open = !version.runs.is_empty() && !is_sure;
         let has_news = state.memtables != self.joined_memtables.load(Ordering::Relaxed);
-        Ok(Found { sum, on_flash: is_open.then(|| View::of(version)), has_news })
+        Ok(Found { sum, on_flash: is_open.then(|| View::of(state)), has_news })
     }
 
     /// Joins runs in RAM until there are few of each length, and notes which have been looked through.

@@ -45,7 +45,8 @@ impl Shared {
         self.writable()?;
         let _change = self.change();
         let first_job = self.state().next_job();
-        self.tree.finish_merges(first_job)
+        self.tree.finish_merges(first_job)?;
+        self.finish_fronts()
     }
 
     /// As [`Filter::compact`](super::Filter::compact).
@@ -53,6 +54,7 @@ impl Shared {
         self.flush()?;
         self.finish_merges()?;
         let _change = self.change();
-        self.tree.merge_all()
+        self.tree.merge_all()?;
+        self.finish_fronts()
     }
 }

@@ -98,3 +98,25 @@ fn a_merge_that_was_cut_off_goes_on_after_a_restart() {
         store.commit(b"one").unwrap();
     }
 }
+
+#[test]
+fn a_filter_whose_writers_rest_comes_to_two_runs_by_itself() {
+    let (device, store) = simulated(2);
+    let options = FilterOptions { policy: Policy::Tiered { fan_out: 64 }, ..long() };
+    let filter = store.filter("f", options).unwrap();
+    for run in 0..8u64 {
+        filter.insert(&keys(&store, run * 50_000..(run + 1) * 50_000)).unwrap();
+        filter.flush().unwrap();
+    }
+    while filter.report().runs.len() > 2 {
+        std::thread::yield_now();
+    }
+    let there = keys(&store, (0..400_000).step_by(997));
+    assert_eq!(filter.count_many(&there).unwrap(), vec![1; there.len()]);
+    store.commit(b"").unwrap();
+    drop((filter, store));
+    // Who may not write merges nothing.
+    let store = Store::open_read_only_on(device, store_options(2)).unwrap();
+    let filter = store.filter("f", small()).unwrap();
+    assert!(!filter.shared().tree.is_served());
+}
