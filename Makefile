@@ -3,11 +3,12 @@
 OVERBANK := target/release/overbank
 SAMPLE   := testdata/twitter52_250k_keys.txt.zst
 
-.PHONY: help run test format lint tidy unit fuzz-smoke bench fuzz data
+.PHONY: help run test format lint tidy unit targets packages fuzz-smoke bench crash fuzz data
 
 help:
 	@echo "make run     build, then profile the real sample that ships and query the result"
 	@echo "make test    everything: format, lint, tidy, all tests, smoke runs of benches and fuzz targets"
+	@echo "make crash   a million crash states and more, by all crash explorations (STATES=n: as many as you say)"
 	@echo "make bench   every figure at full size into bench.jsonl (QUICK=1: below 60 s a bench)"
 	@echo "make data    fetch at least 300 MB of real text into data/ for 'bench profile'"
 	@echo "make fuzz    a minute of libFuzzer for each target (needs nightly and cargo-fuzz)"
@@ -32,7 +33,7 @@ $(OVERBANK)-built:
 
 # Each of them whatever the others find; the last line is the summary of all tests.
 test:
-	@$(MAKE) --no-print-directory --keep-going format lint tidy unit
+	@$(MAKE) --no-print-directory --keep-going format lint tidy targets packages unit
 
 format:
 	cargo fmt --all --check
@@ -46,9 +47,21 @@ lint:
 tidy:
 	cargo xtask tidy
 
+# Other systems are checked, not built: what rustup cannot get is named and left out.
+targets:
+	cargo xtask targets
+
+packages:
+	cargo xtask package
+	cargo xtask deny
+
 # Unit, property, crash, doc and end-to-end tests; the smoke runs of benches and fuzz targets are tests too.
 unit:
 	@cargo xtask test
+
+# The explorations that `make test` runs on a few workloads each, on as many as it takes.
+crash:
+	cargo xtask crash $(STATES)
 
 bench:
 	cargo run --release -p overbank-bench -- all $(if $(QUICK),--quick) --json bench.jsonl

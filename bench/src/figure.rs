@@ -119,6 +119,7 @@ names! {
         BitsPerKey = "bits_per_key",
         BytesPerKey = "bytes_per_key",
         BlocksPerOp = "blocks_per_op",
+        FrontBitsPerKey = "front_bits_per_key",
         P50Ns = "p50_ns",
         P99Ns = "p99_ns",
         P999Ns = "p999_ns",
@@ -143,7 +144,7 @@ impl Metric {
             Self::OpsPerS | Self::DeviceOpsPerS => "1/s",
             Self::CpuNsPerOp | Self::P50Ns | Self::P99Ns | Self::P999Ns | Self::MaxNs => "ns",
             Self::PeakRssBytes | Self::CgroupPeakBytes | Self::OverBudgetBytes | Self::FlashBytes => "bytes",
-            Self::BitsPerKey => "bits/key",
+            Self::BitsPerKey | Self::FrontBitsPerKey => "bits/key",
             Self::BytesPerKey => "bytes/key",
             Self::BlocksPerOp => "blocks/op",
             Self::ErrorAvg

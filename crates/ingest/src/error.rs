@@ -108,7 +108,8 @@ pub enum Error {
     },
 
     /// An input is of a kind that this build was made without.
-    #[error("{} is {what}, which this build does not read; build it with the feature `{feature}`, or unpack the input first", path.display())]
+    #[error("{} is {what}, which this build does not read; build it with the feature `{feature}`, or unpack the input first",
+        path.display())]
     NotBuilt {
         /// The input.
         path: PathBuf,

@@ -68,7 +68,8 @@ impl Layout {
                     name: "field",
                     value: field.into(),
                     why: format!(
-                        "{} is read as lines, which have no fields; choose a format that has (--format whitespace, delimited, csv or jsonl)",
+                        "{} is read as lines, which have no fields; choose a format that has them (--format whitespace, delimited, csv \
+                         or jsonl)",
                         path.display()
                     ),
                 }),

@@ -26,8 +26,8 @@ impl Parser {
     /// One pass to parse and one to hash; no allocation a row, save where a JSON string has escapes.
     ///
     /// # Errors
-    /// [`Error::BadRow`](crate::Error::BadRow) for a malformed row, if `strict`; [`Error::MissingKey`](crate::Error::MissingKey) for a row without a key, if `missing` says so; for Parquet, whatever reading the file brings. `out` is
-    /// then empty.
+    /// [`BadRow`](crate::Error::BadRow) for a malformed row, if `strict`; [`MissingKey`](crate::Error::MissingKey) for a row without a
+    /// key, if `missing` says so; for Parquet, whatever reading the file brings. `out` is then empty.
     pub fn parse(&self, chunk: Chunk, out: &mut Batch) -> Result<()> {
         out.reset(self.wanted.weighted, self.wanted.valued);
         if let Err(error) = self.fill(&chunk, out) {

@@ -50,8 +50,8 @@ pub(crate) struct Cut {
 const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 /// How long a stream is waited for that has paused already.
 const RESTING: Duration = Duration::from_secs(1);
-/// Chunks of a live stream that come in the time of a pause, at least. A row that must be out within a pause may then wait in the reader for
-/// a quarter of it, and as long again for the next chunk, which leaves half to whoever collects rows.
+/// Chunks of a live stream that come in the time of a pause, at least. A row that must be out within a pause may then wait in the reader
+/// for a quarter of it, and as long again for the next chunk, which leaves half to whoever collects rows.
 const CHUNKS_A_PAUSE: u32 = 4;
 
 impl TextInput {

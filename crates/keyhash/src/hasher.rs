@@ -82,6 +82,21 @@ impl core::error::Error for UnknownHashKind {}
 
 /// Hashes keys with one kind and one seed.
 ///
+/// A key is its bytes. A number has no bytes of its own, so whoever hashes it chooses some: [`KeyHasher::hash_u64`] takes the eight of the
+/// machine's number, a text file has its decimal digits, and the two are different keys:
+///
+/// ```
+/// # use keyhash::{HashKind, KeyHasher, Seed};
+/// let hasher = KeyHasher::new(HashKind::Xxh3, Seed::from(42));
+/// assert_ne!(hasher.hash_u64(2), hasher.hash(b"2"));
+/// assert_eq!(hasher.hash_u64(2), hasher.hash(&[2, 0, 0, 0, 0, 0, 0, 0]));
+/// ```
+///
+/// One way for one stream, and for everything that is asked of it later: the readers of text, CSV, JSON and Parquet, and so the
+/// command, take integers as decimal digits. Hash by `hash_u64` what only programs see.
+///
+/// A batch of keys:
+///
 /// ```
 /// use keyhash::{HashKind, KeyHash, KeyHasher, Seed};
 /// let hasher = KeyHasher::new(HashKind::Xxh3, Seed::from(42));
@@ -120,7 +135,7 @@ impl KeyHasher {
         }
     }
 
-    /// Hashes one 8-byte key: the same as [`KeyHasher::hash`] of its little-endian bytes.
+    /// Hashes one 8-byte key: the same as [`KeyHasher::hash`] of its little-endian bytes, and another key than its decimal digits.
     #[inline]
     pub fn hash_u64(&self, key: u64) -> KeyHash {
         self.hash(&key.to_le_bytes())

@@ -66,12 +66,12 @@ pub enum Error {
         why: String,
     },
 
-    /// Another process has the store open for writing.
-    #[error("{} is being written by another process (pid {pid}); wait for it, or open the store read-only", path.display())]
+    /// The store is open for writing: in another process, or in this one.
+    #[error("{} is {}", path.display(), locked(*pid))]
     Locked {
         /// The store's directory.
         path: PathBuf,
-        /// The process that holds the lock, 0 where unknown.
+        /// The process that holds the lock, perhaps this one; 0 where unknown.
         pid: u32,
     },
 
@@ -106,7 +106,8 @@ pub enum Error {
 
     /// Two summaries differ in seed, hash kind or shape.
     #[error(
-        "these summaries cannot be combined: {what} is {expected} in one and {found} in the other; build both with the same options and seed"
+        "these summaries cannot be combined: {what} is {expected} in one and {found} in the other; build both with the same \
+         options and seed"
     )]
     Incompatible {
         /// What differs.
@@ -123,9 +124,16 @@ pub enum Error {
         /// Its name.
         name: String,
         /// The kind that was asked for.
-        expected: String,
+        expected: &'static str,
         /// The kind that it is.
         found: String,
+    },
+
+    /// The summary was closed while this handle of it was kept.
+    #[error("{name:?} was closed; open it again")]
+    Closed {
+        /// Its name.
+        name: String,
     },
 
     /// A structure of fixed capacity holds all that it may.
@@ -145,7 +153,8 @@ pub enum Error {
 
     /// The memory budget does not hold what was asked for.
     #[error(
-        "{what} needs at least {wanted_bytes} bytes but only {available_bytes} of the memory budget of {budget_bytes} are free; raise the budget or ask for less"
+        "{what} needs at least {wanted_bytes} bytes but only {available_bytes} of the memory budget of {budget_bytes} are free; raise the \
+         budget or ask for less"
     )]
     BudgetExceeded {
         /// Who asked.
@@ -160,7 +169,8 @@ pub enum Error {
 
     /// The system gives this process no more memory, whatever the budget allows.
     #[error(
-        "{what} needs {wanted_bytes} bytes, and the system gives this process no such block; lower the memory budget, or raise the limit (ulimit -v)"
+        "{what} needs {wanted_bytes} bytes, and the system gives this process no such block; lower the memory budget, or raise the \
+         limit (ulimit -v)"
     )]
     OutOfMemory {
         /// Who asked.
@@ -205,6 +215,17 @@ pub(crate) fn invalid<T>(
     why: impl Into<String>,
 ) -> crate::Result<T> {
     Err(Error::InvalidOption { name, value: value.to_string(), why: why.into() })
+}
+
+fn locked(pid: u32) -> String {
+    let remedy = "or open the store read-only";
+    match pid {
+        0 => format!("being written by another process; wait for it, {remedy}"),
+        pid if pid == std::process::id() => {
+            format!("open for writing in this process already; use a clone of that store, {remedy}")
+        }
+        pid => format!("being written by another process (pid {pid}); wait for it, {remedy}"),
+    }
 }
 
 fn damaged(path: &Path) -> String {

@@ -32,6 +32,9 @@ mod segment;
 pub mod segment;
 pub mod sketch;
 pub mod store;
+mod stored;
 
 pub use error::{Error, Result};
 pub use keyhash::{HashKind, KeyHash, KeyHasher, Seed};
+pub use store::{Store, StoreOptions};
+pub use stored::{Sketch, Stored};

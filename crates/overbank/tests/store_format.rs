@@ -1,11 +1,11 @@
-//! The bytes of a store of format version 2: a byte that changes bumps the version. Version 1 is read.
+//! The bytes of a store of format version 3: a byte that changes bumps the version. Versions 1 and 2 are read.
 //!
 //! `OVERBANK_BLESS=1 cargo test -p overbank --test store_format` writes the golden files anew.
 #![allow(clippy::unwrap_used, reason = "a test may fail by a panic; clippy.toml covers only test functions")]
 
-use overbank::device::sim::SimDevice;
+use overbank::device::sim::{Crash, Plan, SimDevice};
 use overbank::device::{Access, Device};
-use overbank::store::{Files, Participant, Prepared, Record, Store, StoreOptions, Structure};
+use overbank::store::{FORMAT_VERSION, Files, Participant, Prepared, Record, Store, StoreOptions, Structure};
 use overbank::{Error, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +25,25 @@ impl Participant for Text {
     fn committed(&self) {}
 }
 
+/// A summary whose record is too long for the manifest.
+struct Long;
+
+impl Participant for Long {
+    fn structure(&self) -> Structure {
+        Structure { id: 4243, version: 1 }
+    }
+
+    fn prepare(&self) -> Result<Prepared> {
+        Ok(Prepared::Changed(Record { state: long_state(), files: Vec::new() }))
+    }
+
+    fn committed(&self) {}
+}
+
+fn long_state() -> Vec<u8> {
+    (0..20_000u32).map(|i| (i % 249) as u8).collect()
+}
+
 fn golden(version: u32, name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/store-v{version}")).join(name)
 }
@@ -41,6 +60,7 @@ fn written() -> SimDevice {
     store.commit(b"offset=4711").unwrap();
     store.remove("clicks by page").unwrap();
     store.attach("seen", Arc::new(Text("another blob", store.files().clone()))).unwrap();
+    store.attach("very long", Arc::new(Long)).unwrap();
     store.commit(b"offset=4712").unwrap();
     device
 }
@@ -58,10 +78,10 @@ fn a_store_has_the_bytes_of_its_golden_files() {
     for name in device.list().unwrap() {
         let found = bytes(&device, &name);
         if std::env::var_os("OVERBANK_BLESS").is_some() {
-            std::fs::create_dir_all(golden(2, "")).unwrap();
-            std::fs::write(golden(2, &name), &found).unwrap();
+            std::fs::create_dir_all(golden(FORMAT_VERSION, "")).unwrap();
+            std::fs::write(golden(FORMAT_VERSION, &name), &found).unwrap();
         }
-        let expected = std::fs::read(golden(2, &name)).unwrap();
+        let expected = std::fs::read(golden(FORMAT_VERSION, &name)).unwrap();
         let first = found.iter().zip(&expected).position(|(found, expected)| found != expected);
         assert_eq!((found.len(), first), (expected.len(), None), "{name}: length, first byte that differs");
     }
@@ -80,7 +100,7 @@ fn stored(version: u32) -> SimDevice {
 
 #[test]
 fn the_golden_files_open() {
-    for version in [1, 2] {
+    for version in 1..=FORMAT_VERSION {
         let device = Arc::new(stored(version));
         let read_only = Store::open_read_only_on(device.clone(), options()).unwrap();
         assert_eq!(read_only.position(), b"offset=4712");
@@ -91,6 +111,8 @@ fn the_golden_files_open() {
         assert_eq!(entry.structure, Structure { id: 4242, version: 3 });
         assert_eq!(entry.record.state, b"inline state");
         assert_eq!(store.files().read_blob(&entry.record.files[0]).unwrap(), b"another blob");
+        let long = store.record("very long").map(|entry| entry.record.state);
+        assert_eq!(long, (version >= 3).then(long_state));
         assert!(store.verify().unwrap().is_whole());
         drop(store);
         assert_eq!(
@@ -99,6 +121,41 @@ fn the_golden_files_open() {
             "closed, and opened again"
         );
     }
+}
+
+#[test]
+fn a_store_of_an_older_version_is_of_this_one_from_its_first_commit_on() {
+    for version in 1..FORMAT_VERSION {
+        let device = stored(version);
+        let store = Store::open_on(Arc::new(device.clone()), options()).unwrap();
+        assert_eq!(claimed(&device), [version; 4]);
+        store.attach("seen", Arc::new(Text("a new blob", store.files().clone()))).unwrap();
+        store.attach("very long", Arc::new(Long)).unwrap();
+        // Wherever a power cut stops the commit, there is a store that its version can read.
+        device.keep_crash_points();
+        store.commit(b"offset=4713").unwrap();
+        for operation in 0..device.crash_points() {
+            for plan in Plan::ALL {
+                let image = device.crash_at(Crash { operation, plan, seed: 1 }).unwrap();
+                let is_new = claimed(&image).contains(&FORMAT_VERSION);
+                let found = Store::open_on(Arc::new(image), options()).unwrap();
+                let is_there = found.record("very long").is_some();
+                assert_eq!(is_there, found.position() == b"offset=4713");
+                assert!(is_new || !is_there, "an older build would meet a record that it does not know");
+            }
+        }
+        assert!(claimed(&device).contains(&FORMAT_VERSION));
+        drop(store);
+        let store = Store::open_on(Arc::new(device), options()).unwrap();
+        assert_eq!(store.record("very long").unwrap().record.state, long_state());
+        assert_eq!(store.position(), b"offset=4713");
+    }
+}
+
+/// The versions that the slots of a superblock claim.
+fn claimed(device: &SimDevice) -> [u32; 4] {
+    let slots = bytes(device, "superblock");
+    std::array::from_fn(|slot| u32::from_le_bytes(slots[slot * 4096 + 8..][..4].try_into().unwrap()))
 }
 
 #[test]

@@ -9,8 +9,20 @@ use super::dead::Modules;
 use super::source::{Source, word_at};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Circles that are let be: a module's path from `src`, and why.
-const LET_BE: &[(&str, &str)] = &[];
+/// Modules that are left out, by their paths from `src`, and why: each is the one type of its folder whose methods stand in the files of
+/// what they do. What else goes in a circle there is still a fault.
+const LEFT_OUT: &[(&str, &str)] = &[
+    (
+        "filter::cascade::table",
+        "the cascade as a table of `lsm`; its classes and their bytes are in files of their own",
+    ),
+    ("filter::run::reader", "its methods make the cursors and queries that borrow it"),
+    ("frequency::sketch", "the sketch; intake, queries and upkeep are its methods"),
+    ("lsm::state", "the tree's state; its commits, jobs and packed runs are its methods"),
+    ("store::blob", "what the store's files hold, written and read by their methods"),
+];
+
+const LIBRARY: &str = "crates/overbank/src::";
 
 /// An edge's ends, and where it was seen.
 type Edges = BTreeMap<String, BTreeMap<String, (String, usize)>>;
@@ -29,13 +41,15 @@ pub(crate) fn check(sources: &[Source<'_>], modules: &Modules, faults: &mut Vec<
         let Some(circle) = way_back(start, &edges) else { continue };
         let mut members = circle.clone();
         members.sort();
-        let is_let_be = members.iter().any(|member| LET_BE.iter().any(|(known, _)| member.ends_with(known)));
-        if is_let_be || !told.insert(members) {
+        if !told.insert(members) {
             continue;
         }
         let (path, line) = edges[start][&circle[0]].clone();
-        let names: Vec<&str> =
-            [start].into_iter().chain(&circle).map(|module| module.rsplit("::").next().unwrap_or(module)).collect();
+        let names: Vec<&str> = [start]
+            .into_iter()
+            .chain(&circle)
+            .map(|module| module.rsplit("::").next().unwrap_or(module))
+            .collect();
         let why = format!("{}: move what both need to a module below them", names.join(" → "));
         faults.push(Fault { path, line, rule: "circle", why });
     }
@@ -52,7 +66,8 @@ fn module_path(path: &str) -> Option<String> {
 
 /// Draws the edges of one file.
 fn draw(source: &Source<'_>, user: &str, paths: &BTreeSet<String>, edges: &mut Edges) {
-    let mut prefixes = vec![("crate::".to_owned(), user.split_once("::").map_or(user, |(root, _)| root).to_owned())];
+    let mut prefixes =
+        vec![("crate::".to_owned(), user.split_once("::").map_or(user, |(root, _)| root).to_owned())];
     let mut climb = user;
     let mut up = String::new();
     while let Some((above, _)) = climb.rsplit_once("::") {
@@ -106,6 +121,13 @@ fn draw_one(user: &str, used: &str, source: &Source<'_>, at: usize, edges: &mut 
             path.push_str(part);
         }
         if one != other {
+            // Rooms of the library are held to the table of ARCHITECTURE.md, which has no circles.
+            let is_room = from.matches("::").count() == 1 && from.starts_with(LIBRARY);
+            let is_left_out =
+                |path: &str| LEFT_OUT.iter().any(|(known, _)| path.ends_with(&format!("::{known}")));
+            if is_room || is_left_out(&from) || is_left_out(&to) {
+                return;
+            }
             let place = (source.path.to_owned(), source.line(at));
             edges.entry(from).or_default().entry(to).or_insert(place);
             return;

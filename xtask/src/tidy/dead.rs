@@ -83,9 +83,13 @@ fn declared(source: &Source<'_>) -> Vec<(String, bool)> {
         // The attributes above belong to this item: they start after the previous item's end.
         let start = source.code[..at].rfind([';', '}']).map_or(0, |end| end + 1);
         let attributes = &source.text[start..at];
-        let path = attributes.split_once("#[path = \"").and_then(|(_, rest)| rest.split('"').next());
+        let path = attributes.split_once("path = \"").and_then(|(_, rest)| rest.split('"').next());
         let test = source.code[start..at].contains("cfg(test)") || source.is_test(at);
-        found.push((path.unwrap_or(name).to_owned(), test));
+        // Under `cfg_attr` the module is now the one file, now the other.
+        if path.is_none() || attributes.contains("cfg_attr") {
+            found.push((name.to_owned(), test));
+        }
+        found.extend(path.map(|path| (path.to_owned(), test)));
     }
     found
 }

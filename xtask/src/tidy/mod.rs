@@ -2,14 +2,18 @@
 //!
 //! ```text
 //!   tree    all text files ──▶ text rules:   size, whitespace, header, file-name, banned
-//!   source  Rust without comments and strings ──▶ unsafe, seam
-//!   rooms   `crate::x`, `super::x`, Cargo.toml ──▶ arrow
+//!   source  Rust without comments and strings ──▶ width, unsafe, seam, poison
+//!   rooms   `crate::x`, `super::x`, Cargo.toml, the table in ARCHITECTURE.md ──▶ arrow
+//!   circles `crate::x::y`, `super::y` ──▶ circle
+//!   names   `pub struct X` …              ──▶ name
 //!   dead    `mod x;` from every target     ──▶ dead
 //! ```
 //!
 //! Each rule has a test in `tests.rs` that plants its fault in a small tree and sees the rule trip.
 
+mod circles;
 mod dead;
+mod names;
 mod rooms;
 mod rules;
 mod source;
@@ -63,6 +67,8 @@ pub(crate) fn check(root: &Path) -> std::io::Result<Vec<Fault>> {
         rules::rust(source, modules.is_test_only(source.path), &mut faults);
     }
     rooms::arrows(&tree, &sources, &mut faults);
+    circles::check(&sources, &modules, &mut faults);
+    names::check(&sources, &mut faults);
     dead::files(&sources, &modules, &mut faults);
     faults.sort();
     Ok(faults)

@@ -6,6 +6,9 @@ use super::source::{Source, word_at};
 /// The agreed size of a file, tests included.
 const LINES_MAX: usize = 800;
 
+/// The agreed width of a line of Rust, code or comment, in characters.
+const COLUMNS_MAX: usize = 140;
+
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "helpers", "misc", "manager", "types", "v2"];
 
@@ -94,6 +97,23 @@ pub(crate) fn rust(source: &Source<'_>, test_only: bool, faults: &mut Vec<Fault>
         }
         if let Some(wanted) = missing_reason(source, at) {
             fault(at, "unsafe", format!("no `{wanted}` above says why this is sound"));
+        }
+    }
+    let mut at = 0;
+    for line in source.text.split_inclusive('\n') {
+        let columns = line.trim_end().chars().count();
+        // rustfmt does not reach into `proptest!`, and a table cannot be wrapped.
+        let is_free =
+            test_only || source.is_test(at) || line.trim_start_matches(['/', '!', ' ']).starts_with('|');
+        if columns > COLUMNS_MAX && !is_free {
+            fault(at, "width", format!("{columns} characters, more than {COLUMNS_MAX}"));
+        }
+        at += line.len();
+    }
+    if source.path.starts_with("crates/overbank/src/") && source.path != "crates/overbank/src/lock.rs" {
+        for at in source.words("PoisonError") {
+            let why = "locks are taken by crate::lock, which says what becomes of a poisoned one".to_owned();
+            fault(at, "poison", why);
         }
     }
     let outside = source.path.starts_with("crates/overbank/src/")

@@ -24,8 +24,26 @@ const CLEAN: &[(&str, &str)] = &[
         "//! A store. Uses `std::fs`? No.\nuse crate::{bits, error::Error};\n",
     ),
     ("README.md", "# A project\n"),
+    ("ARCHITECTURE.md", MAP),
     ("Makefile", "test:\n\tcargo test\n"),
 ];
+
+/// Who may use what in the small project.
+const MAP: &str = "# Map
+
+| room | contains | may use |
+|---|---|---|
+| `crates/keyhash` | hashes | – |
+| `crates/overbank` | the library | keyhash |
+| `crates/overbank/src/error.rs` | errors | – |
+| `…/bits` | bits | – |
+| `…/device` | the seam | – |
+| `…/store` | a store | bits, device |
+| `…/sketch` | sketches | bits |
+| `…/filter` | a filter | all above; not `sketch` |
+| `…/dictionary` | a dictionary | filter |
+| `crates/cli` | a face | overbank |
+";
 
 fn faults_with(changed: &[(&str, &str)]) -> Vec<Fault> {
     let root = tempfile::tempdir().expect("a temporary directory");
@@ -97,25 +115,109 @@ fn arrows_in_comments_and_strings_are_no_arrows() {
 }
 
 #[test]
-fn sideways_arrows_need_a_declaration() {
+fn a_room_uses_what_its_row_says_and_nothing_else() {
     let library = (
         "crates/overbank/src/lib.rs",
         "//! L.\nmod bits;\nmod store;\nmod dictionary;\nmod filter;\nmod sketch;\n",
     );
-    let filter = ("crates/overbank/src/filter.rs", "//! F.\n");
+    let filter = ("crates/overbank/src/filter.rs", "//! F.\nuse crate::{bits, store};\n");
     let dictionary = ("crates/overbank/src/dictionary.rs", "//! D.\nuse crate::filter;\n");
     let sketch = ("crates/overbank/src/sketch.rs", "//! S.\nuse crate::bits;\n");
     passes(&[library, filter, sketch, dictionary]);
-    let backwards = ("crates/overbank/src/filter.rs", "//! F.\nuse crate::dictionary;\n");
-    trips("arrow", &[library, sketch, dictionary, backwards]);
+    for wrong in ["use crate::dictionary;", "use crate::sketch;"] {
+        trips(
+            "arrow",
+            &[library, sketch, dictionary, ("crates/overbank/src/filter.rs", &format!("//! F.\n{wrong}\n"))],
+        );
+    }
     let wide = ("crates/overbank/src/sketch.rs", "//! S.\nuse crate::store::Thing;\n");
     trips("arrow", &[library, filter, dictionary, wide]);
+    let deep = ("crates/overbank/src/dictionary.rs", "//! D.\nuse crate::store::Thing;\n");
+    trips("arrow", &[library, filter, sketch, deep]);
 }
 
 #[test]
-fn rooms_without_a_floor_trip() {
+fn rooms_and_crates_without_a_row_trip() {
     let library = ("crates/overbank/src/lib.rs", "//! L.\nmod bits;\nmod store;\nmod cellar;\n");
     trips("arrow", &[library, ("crates/overbank/src/cellar.rs", "//! Cellar.\n")]);
+    trips("arrow", &[("crates/attic/Cargo.toml", "[package]\nname = \"attic\"\n[dependencies]\n")]);
+}
+
+#[test]
+fn rows_that_name_what_is_not_above_them_trip() {
+    for (old, new) in [
+        ("| a store | bits, device |", "| a store | bits, sketch |"),
+        ("| sketches | bits |", "| sketches | bats |"),
+        ("not `sketch`", "not `dictionary`"),
+    ] {
+        trips("arrow", &[("ARCHITECTURE.md", &MAP.replace(old, new))]);
+    }
+}
+
+#[test]
+fn modules_that_use_each_other_trip_however_far_around() {
+    let library = |code: &str| format!("//! B.\nmod pack;\nmod one;\nmod two;\n{code}");
+    let bits = library("");
+    let bits = ("crates/overbank/src/bits/mod.rs", &*bits);
+    let one = |code: &'static str| ("crates/overbank/src/bits/one.rs", code);
+    let two = |code: &'static str| ("crates/overbank/src/bits/two/mod.rs", code);
+    for (first, second) in [
+        ("//! O.\nuse super::two::B;\n", "//! T.\nuse super::one;\n"),
+        ("//! O.\nuse crate::bits::two::B;\n", "//! T.\nfn f() -> super::one::A {}\n"),
+        ("//! O.\nuse super::{pack::P, two};\n", "//! T.\nuse crate::{bits::{one::A}, error::E};\n"),
+    ] {
+        trips("circle", &[bits, two(second), one(first)]);
+    }
+    let pack = (PACK, "//! P.\nuse super::one::A;\n");
+    trips("circle", &[bits, pack, two("//! T.\nuse super::pack;\n"), one("//! O.\nuse super::two;\n")]);
+    // What lies deeper counts for the module that it lies in.
+    trips(
+        "circle",
+        &[
+            bits,
+            two("//! T.\nmod deep;\n"),
+            ("crates/overbank/src/bits/two/deep.rs", "//! D.\nuse super::super::one::A;\n"),
+            one("//! O.\nuse super::two::B;\n"),
+        ],
+    );
+    // One way, tests, and what a module and the one that holds it use of each other are no circle.
+    passes(&[bits, two("//! T.\n"), one("//! O.\nuse super::two;\n")]);
+    passes(&[
+        bits,
+        one("//! O.\nuse super::two;\n"),
+        two("//! T.\n#[cfg(test)]\nmod tests {\n    use super::super::one;\n}\n"),
+    ]);
+    passes(&[
+        bits,
+        one("//! O.\n"),
+        two("//! T.\nmod deep;\nuse deep::D;\n"),
+        ("crates/overbank/src/bits/two/deep.rs", "//! D.\nuse super::B;\nuse crate::bits::two::C;\n"),
+    ]);
+}
+
+#[test]
+fn two_public_types_of_one_name_trip() {
+    let bits = ("crates/overbank/src/bits/mod.rs", "//! B.\nmod pack;\npub struct Span;\n");
+    trips("name", &[bits, (PACK, "//! P.\nuse crate::error::Result;\npub enum Span {}\n")]);
+    passes(&[
+        bits,
+        (PACK, "//! P.\npub(crate) struct Span;\nstruct Other;\nimpl X {\n    pub type Span = u8;\n}\n"),
+    ]);
+}
+
+#[test]
+fn long_lines_of_code_trip_and_tables_do_not() {
+    let line = |start: &str| format!("//! P.\n{start}{}\n", "ä".repeat(140 - start.chars().count()));
+    passes(&[(PACK, &line("// "))]);
+    trips("width", &[(PACK, &line("// ").replace("// ", "/// "))]);
+    passes(&[(PACK, &line("//! | a").replace("a", "aaa"))]);
+    passes(&[("README.md", &line("# "))]);
+}
+
+#[test]
+fn poisoned_locks_are_the_lock_rooms_alone() {
+    trips("poison", &[(STORE, "//! S.\nuse std::sync::PoisonError;\n")]);
+    passes(&[(STORE, "//! S: PoisonError.\n")]);
 }
 
 #[test]

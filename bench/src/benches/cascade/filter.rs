@@ -38,6 +38,11 @@ pub(super) trait Filter {
     /// Which keys are in.
     fn contains(&mut self, hashes: &[KeyHash]) -> Result<Vec<bool>>;
 
+    /// Bits a key in RAM that save look-ups reads, where the filter has such.
+    fn front_bits(&mut self) -> Option<f64> {
+        None
+    }
+
     /// Keys of a call of `insert`, so that a slow filter looks at the time often enough.
     fn part_keys(&self) -> usize {
         BATCH_KEYS

@@ -78,6 +78,13 @@ impl Filter for Ours {
         Ok(lock(&self.filter).contains_many(hashes)?)
     }
 
+    fn front_bits(&mut self) -> Option<f64> {
+        let runs = lock(&self.filter).report().runs;
+        let keys: u64 = runs.iter().map(|run| run.fingerprints).sum();
+        let bits: f64 = runs.iter().map(|run| run.front_bits * run.fingerprints as f64).sum();
+        Some(bits / keys.max(1) as f64)
+    }
+
     fn adders(&mut self, count: usize) -> Result<Vec<Adder<'_>>> {
         // The filter is the first writer itself.
         let filter = &self.filter;

@@ -197,6 +197,9 @@ impl Asked {
         })?;
         clock.did(answered as u64);
         blocks.note(clock, answered as u64);
+        if let Some(bits) = filter.front_bits() {
+            clock.note(Metric::FrontBitsPerKey, bits);
+        }
         if case == Case::LookupNegative {
             clock.note(Metric::Fpr, hits as f64 / answered as f64);
         } else if hits < answered {

@@ -22,7 +22,8 @@ const BATCH_KEYS: usize = 1 << 18;
 const BUFFER_BYTES: usize = 32 << 20;
 
 /// One workload: `elements` keys, or as many as it has, in sketches that the paper would size for them with
-/// cells of 4 bytes; `overbank_wide` logs records of 8 bytes instead of 4, `overbank_small` has cells of 8 bits in the same bytes, `overbank_small_4` of 4.
+/// cells of 4 bytes; `overbank_wide` logs records of 8 bytes instead of 4,
+/// `overbank_small` has cells of 8 bits in the same bytes, `overbank_small_4` of 4.
 pub(super) fn table(run: &mut Run<'_>, law: Law, elements: u64) -> Result<()> {
     let elements = if law == Law::Trace { elements.min(TRACE_KEYS) } else { elements };
     let stream = Stream::open(law, elements, &run.scratch()?.join(TRACE_FILE))?;

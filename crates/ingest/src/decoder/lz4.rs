@@ -1,7 +1,8 @@
 //! lz4: the frame format around the blocks that the `lz4_flex` crate decodes.
 //!
 //! ```text
-//! frame:  magic u32 │ flags u8 │ block size u8 │ content size u64? │ dictionary u32? │ checksum of these u8 │ block … │ 0 u32 │ checksum of the content u32?
+//! frame:  magic u32 │ flags u8 │ block size u8 │ content size u64? │ dictionary u32? │ checksum of these u8 │
+//!         block … │ 0 u32 │ checksum of the content u32?
 //! block:  length u32, its top bit set where the bytes are not compressed │ bytes │ checksum u32?
 //! skipped frame:  magic u32, its lowest 4 bits any │ length u32 │ bytes
 //! ```

@@ -21,10 +21,12 @@ const BUFFER_BYTES: u64 = 64 << 10;
 /// What a gzip decoder takes.
 const GZIP_BYTES: u64 = 64 << 10;
 /// What a zstd decoder takes beside its window: its tables, and two blocks of 128 KiB.
+#[cfg(feature = "zstd")]
 const ZSTD_BYTES: u64 = 448 << 10;
 /// What a brotli decoder takes beside its window, for tables.
 const BROTLI_BYTES: u64 = 256 << 10;
 /// The four bytes before a zstd frame.
+#[cfg(feature = "zstd")]
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// A page's bytes as they are without compression.
@@ -158,6 +160,7 @@ fn is_hadoop(input: &mut impl BufRead, compressed: u64, uncompressed: u64) -> io
 }
 
 /// The window of the zstd frame that starts so, by its header; source: RFC 8878, 3.1.1.1.
+#[cfg(feature = "zstd")]
 fn zstd_window(head: &[u8]) -> u64 {
     let Some([descriptor, rest @ ..]) = head.strip_prefix(&ZSTD_MAGIC) else { return 0 };
     let is_single = descriptor & 0x20 != 0;

@@ -66,7 +66,7 @@ impl<T: HashOrdered> Partitioner<T> {
     ///
     /// # Panics
     /// When `into` is not as long as `from`, or `lg_partitions` is above 16.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(feature = "internals")]
     pub fn by_prefix(&mut self, from: &[T], lg_partitions: u32, into: &mut [T]) -> &[usize] {
         assert!(lg_partitions <= PARTITIONS_MAX.ilog2(), "at most 2^16 partitions");
         // Two shifts, for a shift by 64 is not defined and one partition needs it.

@@ -48,20 +48,27 @@ impl<T: Table> Durable<T> {
         Durable { tree, writes: None, prepared: None, round: 0, origins: BTreeMap::new() }
     }
 
-    /// The runs of the last record are their own origins.
+    /// The runs of the last record are their own origins. What a merge makes that is half done in it has those of its inputs too, once it
+    /// is over; until then it needs none.
     fn begin_origins(&mut self, version: &Version<T>) {
-        let is_stored = |id: &u64| self.tree.runs.iter().any(|run| run.id == *id);
-        let ids = version.runs.iter().map(|run| run.id).filter(is_stored);
-        self.origins = ids.map(|id| (id, BTreeSet::from([id]))).collect();
+        self.origins.clear();
+        for run in version.runs.iter().filter(|run| self.tree.runs.iter().any(|stored| stored.id == run.id)) {
+            let mut origins = BTreeSet::from([run.id]);
+            if let Some(merging) = self.tree.merges.iter().find(|merging| merging.output == run.id) {
+                origins.extend(&merging.inputs);
+            }
+            self.origins.insert(run.id, origins);
+        }
     }
 
     /// Notes that a merge is over.
     pub(super) fn note_merged(&mut self, inputs: &[u64], output: u64) {
-        if let Some(mut origins) = self.origins_of(inputs) {
+        let origins = self.origins_of(inputs);
+        inputs.iter().chain([&output]).for_each(|run| drop(self.origins.remove(run)));
+        if let Some(mut origins) = origins {
             origins.insert(output);
             self.origins.insert(output, origins);
         }
-        inputs.iter().for_each(|input| drop(self.origins.remove(input)));
     }
 
     /// Those of several runs together, if all have some.
@@ -83,7 +90,7 @@ impl<T: Table> State<T> {
     }
 
     /// What a record says that has the answers of the last one and the merges since, and the files that it does not name any more.
-    fn to_publish(&self) -> Option<(StoredTree<T::Class>, BTreeSet<FileId>)> {
+    pub(super) fn to_publish(&self) -> Option<(StoredTree<T::Class>, BTreeSet<FileId>)> {
         self.durable.writes.as_ref()?;
         let (version, last) = (self.version(), &self.durable.tree);
         let (mut covered, mut shown, mut merges) = (BTreeSet::new(), BTreeSet::new(), Vec::new());

@@ -24,6 +24,8 @@ pub(crate) struct MergeJob<T: Table> {
     pub(crate) id: u64,
     /// Its inputs are in RAM. It publishes all lanes at once.
     pub(crate) is_flush: bool,
+    /// It is not due: it goes on while writers rest and no other merge is there.
+    pub(crate) is_restful: bool,
     /// Runs in RAM or on flash, by id.
     pub(crate) inputs: Vec<u64>,
     /// The run of what is published, if something is.
@@ -65,6 +67,13 @@ pub(crate) enum Stage<T: Table> {
 impl<T: Table> MergeJob<T> {
     pub(crate) fn has_begun(&self) -> bool {
         self.lanes.iter().any(|lane| !matches!(lane.stage, Stage::Waiting))
+    }
+
+    /// Takes the merges of its open lanes, which begin anew when the job goes on; those that threads have aside.
+    pub(crate) fn close_lanes(&mut self) -> impl Iterator<Item = Stage<T>> {
+        let open =
+            self.lanes.iter_mut().filter(|lane| matches!(lane.stage, Stage::Open(_) | Stage::Merged(_)));
+        open.map(|lane| std::mem::replace(&mut lane.stage, Stage::Waiting))
     }
 
     /// Lanes that threads have.

@@ -45,7 +45,7 @@ mod version;
 pub(crate) use format::{StoredRun, StoredTree};
 pub use picker::Policy;
 pub(crate) use picker::{Choice, Shape, idle_groups, level_of};
-pub(crate) use run::{Size, Span};
+pub(crate) use run::{Run, Size, Span};
 pub(crate) use scheduler::{Limits, Tree};
 pub(crate) use state::State;
 #[cfg(test)]
@@ -108,6 +108,11 @@ pub(crate) trait Table: Debug + Send + Sync + Sized + 'static {
 
     /// What a frozen run holds and takes.
     fn frozen_size(frozen: &Self::Frozen) -> Size;
+
+    /// RAM that the table takes beside its runs and what merges are known to need: so much less is there for frozen runs.
+    fn extra_bytes(&self) -> usize {
+        0
+    }
 
     /// Begins to merge what `inputs`, the oldest first, have in the lane's range.
     ///

@@ -17,6 +17,8 @@ const CREDIT_MAX: i64 = 1 << 22;
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     has_work: AtomicBool,
+    /// A writer inserted since somebody looked whether they rest.
+    is_written: AtomicBool,
     /// Entries merged, less those owed.
     balance: AtomicI64,
     /// Entries that each key owes, the bits of an `f64`.
@@ -38,6 +40,16 @@ impl Pace {
         let work = 1.25 + f64::from((level + 1).max(0)) + last;
         self.work_a_key.store(work.to_bits(), Ordering::Relaxed);
         self.has_work.store(has_work, Ordering::Release);
+    }
+
+    /// Notes that a writer inserts; whether it is the first since somebody looked. Writers then read what no other changes.
+    pub(super) fn note_written(&self) -> bool {
+        !self.is_written.load(Ordering::Relaxed) && !self.is_written.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether a writer inserted since the last look.
+    pub(super) fn take_written(&self) -> bool {
+        self.is_written.swap(false, Ordering::AcqRel)
     }
 
     /// Takes the share of `keys` inserted keys; whether it was there.

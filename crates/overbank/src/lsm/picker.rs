@@ -87,6 +87,45 @@ pub(crate) fn idle_groups<C: Copy + Ord>(
         .collect()
 }
 
+/// A run that is shorter than this share of the next longer ones is left alone for a while.
+const REST_SHARE: u64 = 8;
+
+/// The merge that brings lookups to the fewest runs while writers rest; `class_of` is [`Table::whole_class`](super::Table::whole_class).
+///
+/// Runs of a group, the longest first: `s1 ≥ s2 ≥ …`. From the first `s` on that those behind it are an eighth of, all become one. So after
+/// it each run is less than an eighth of the one before, and writers that come in bursts have each entry rewritten 8 times at most for
+/// each factor of 8 between what a burst brings and the whole: a merge rewrites `s` only with `s / 8` of entries that came since `s` was
+/// made. That leaves three runs or so. Where writers have rested for long, `is_patient`, all but the longest become one, which costs an
+/// eighth of the whole at most: two runs are left.
+///
+/// Where the newest entry wins the longest first means the oldest first, and a longer run behind a shorter one is merged with it.
+pub(super) fn restful<C: Copy + Ord>(
+    order: Order,
+    runs: &[Shape<C>],
+    class_of: impl Fn(C) -> C,
+    is_patient: bool,
+) -> Option<Choice<C>> {
+    let groups = idle_groups(runs, |run| Some(class_of(run.class)));
+    groups.into_iter().find_map(|group| {
+        let mut inputs: Vec<&Shape<C>> = runs.iter().filter(|run| group.inputs.contains(&run.id)).collect();
+        if order == Order::Sums {
+            inputs.sort_by_key(|run| std::cmp::Reverse(run.bytes));
+        }
+        let behind = |at: usize| inputs[at + 1..].iter().map(|run| run.bytes).sum::<u64>();
+        let is_due = |at: &usize| behind(*at) > 0 && behind(*at) >= inputs[*at].bytes / REST_SHARE;
+        let from = (0..inputs.len()).find(is_due).or((is_patient && inputs.len() > 2).then_some(1))?;
+        let now = &inputs[from..];
+        if from == 0 {
+            return Some(Choice { inputs: now.iter().map(|run| run.id).collect(), class: group.class });
+        }
+        // Runs of several classes become one together with what they act on; before that, those of each.
+        now.iter().find_map(|first| {
+            let alike = || now.iter().filter(|run| run.class == first.class).map(|run| run.id);
+            (alike().count() > 1).then(|| Choice { inputs: alike().collect(), class: first.class })
+        })
+    })
+}
+
 /// Of runs that are all to become one, those to be merged now: all, if that leaves flash to spare, else the shortest, or the newest where
 /// the newest entry wins. A merge takes flash beside its inputs: what its open lanes write, `open_bytes`, and of each input the piece
 /// that is being read. `spare_bytes` are allowed for that; two runs are merged in any case.

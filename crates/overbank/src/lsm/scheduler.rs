@@ -25,6 +25,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 /// Blocks that a step reads, of 1,000 to 2,500 fingerprints each: some milliseconds of a core.
 const STEP_BLOCKS: u64 = 48;
 
+/// So often it is seen that writers rest before the merges are patient: every 200 ms, so for 5 s.
+const PATIENCE: u32 = 25;
+
 /// What a tree may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
@@ -121,10 +124,39 @@ impl<T: Table> Tree<T> {
         })
     }
 
-    /// Lets merges give space back between two commits.
-    pub(crate) fn publish_by(&self, publisher: Publisher) {
+    /// Lets merges give space back between two commits, and go on while writers rest. For a tree that may write.
+    pub(crate) fn serve(self: &Arc<Self>, publisher: Publisher) {
         // Whoever opens a summary does so once.
         let _ = self.publisher.set(publisher);
+        let tree = Arc::downgrade(self);
+        self.spawner.when_idle(move || tree.upgrade().map(|tree| tree.rest()));
+    }
+
+    /// What the store's threads call when they have had nothing to do for a while: if no writer came since the last call, merges go on to
+    /// what reads least (see [`restful`](super::picker::restful)), step by step as all work, until a writer inserts. Also what a restart
+    /// cut off goes on. Returns whether it is to be called again, though nobody had work for the threads.
+    pub(crate) fn rest(self: &Arc<Self>) -> bool {
+        let has_written = self.pace.take_written();
+        let mut state = self.state();
+        if has_written {
+            (state.rests, state.looks) = (false, 0);
+            return true;
+        }
+        state.rests = true;
+        state.looks = state.looks.saturating_add(1);
+        if state.looks == 1 {
+            // The disk may have room again.
+            state.retry();
+        }
+        self.schedule(&mut state);
+        let is_patient = state.looks > PATIENCE;
+        state.begin_restful(is_patient, &self.limits);
+        self.wake(&mut state);
+        let closed = std::mem::take(&mut state.closed);
+        let goes_on = !state.jobs.is_empty() || (!is_patient && !state.waits_for_space());
+        drop(state);
+        drop(closed);
+        goes_on
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -141,10 +173,16 @@ impl<T: Table> Tree<T> {
         self.spawner.threads()
     }
 
-    /// RAM that frozen runs may take: the fences of what is on flash need theirs.
+    /// Has a background thread do something that nobody waits for.
+    pub(crate) fn spawn(&self, job: impl FnOnce() -> Result<()> + Send + 'static) {
+        self.spawner.spawn(job);
+    }
+
+    /// RAM that frozen runs may take: what stands in RAM for those on flash needs its own.
     pub(crate) fn frozen_room(&self, state: &State<T>) -> usize {
         let fences: usize = state.version().runs.iter().map(|run| run.size().memory_bytes).sum();
-        self.limits.frozen_bytes.saturating_sub(fences).max(self.limits.frozen_bytes / 8)
+        let taken = fences + self.table.extra_bytes();
+        self.limits.frozen_bytes.saturating_sub(taken).max(self.limits.frozen_bytes / 8)
     }
 
     /// Begins what is due, and sees to it that somebody works on it.
@@ -162,7 +200,7 @@ impl<T: Table> Tree<T> {
     /// Spawns background work while there are lanes to take.
     fn wake(self: &Arc<Self>, state: &mut State<T>) {
         let level = state.version().runs.iter().map(|run| run.level).max().unwrap_or(-1);
-        self.pace.set_work(!state.jobs.is_empty(), level, self.policy);
+        self.pace.set_work(state.has_due_jobs(), level, self.policy);
         self.changed.notify_all();
         while state.drivers < self.threads() && state.drivers < state.lanes_to_take(&self.limits, true) {
             state.drivers += 1;
@@ -192,6 +230,8 @@ impl<T: Table> Tree<T> {
         let Some(mut taken) = self.state().take_lane(&self.limits, may_end, is_behind) else {
             return Ok(false);
         };
+        let closed = std::mem::take(&mut self.state().closed);
+        drop(closed);
         let (job, lane, is_flush) = (taken.job, taken.lane, taken.is_flush);
         let held = Held { tree: self, job };
         let stage = std::mem::replace(&mut taken.stage, Stage::Taken);
@@ -281,6 +321,11 @@ impl<T: Table> Tree<T> {
     /// # Errors
     /// As [`Tree::step`], a full disk aside: writers hear of it when they need its room.
     pub(crate) fn pace(self: &Arc<Self>, keys: usize, later: bool) -> Result<()> {
+        if self.pace.note_written() {
+            // No further step of a merge that is not due begins.
+            let mut state = self.state();
+            (state.rests, state.looks) = (false, 0);
+        }
         if !self.pace.has_work() || self.pace.owe(keys) || later {
             return Ok(());
         }
@@ -302,7 +347,7 @@ impl<T: Table> Tree<T> {
         let state = self.state();
         // Under the lock that whoever brings a lane back takes: one that came back since was told of already, and perhaps the last.
         let has_lane = state.lanes_to_take(&self.limits, self.may_end(may_end)) > 0;
-        if state.jobs.is_empty() || has_lane || is_enough() {
+        if !state.has_due_jobs() || has_lane || is_enough() {
             return;
         }
         drop(wait(&self.changed, state));
@@ -314,13 +359,17 @@ impl<T: Table> Tree<T> {
     /// `Full` from job `first_job` on, for those before may tell of the disk as it was then: what was to be merged is as it was.
     pub(crate) fn finish_merges(self: &Arc<Self>, first_job: u64) -> Result<()> {
         let mut state = self.state();
+        let ended = state.end_restful();
+        drop(state);
+        self.retire(ended);
+        let mut state = self.state();
         loop {
             if let Some(full) = state.no_space.as_ref().filter(|full| full.job >= first_job) {
                 return Err(full.error());
             }
             state.retry();
             self.schedule(&mut state);
-            if state.jobs.is_empty() {
+            if !state.has_due_jobs() {
                 // Nothing waits for room any more.
                 state.no_space = None;
                 return Ok(());
@@ -340,6 +389,11 @@ impl<T: Table> Tree<T> {
         loop {
             let mut state = self.state();
             let first_job = state.next_job();
+            if state.has_cut_off() {
+                drop(state);
+                self.finish_merges(first_job)?;
+                continue;
+            }
             let choices: Vec<Choice<T::Class>> =
                 idle_groups(&state.shapes(), |run| Some(T::whole_class(run.class)));
             if choices.is_empty() {
@@ -388,7 +442,7 @@ impl<T: Table> Tree<T> {
             }
             state.begin_flush(&self.limits);
             self.wake(&mut state);
-            if state.jobs.is_empty() && !state.joining.is_empty() {
+            if !state.has_due_jobs() && !state.joining.is_empty() {
                 // What is to be flushed is being joined.
                 drop(wait(&self.changed, state));
                 continue;
@@ -425,6 +479,11 @@ impl<T: Table> Tree<T> {
     /// Writes a record between two commits for any space that it gives back.
     pub(crate) fn publish_always(&self) {
         self.test.publishes_always.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it merges while writers rest.
+    pub(crate) fn is_served(&self) -> bool {
+        self.publisher.get().is_some()
     }
 
     /// Begins to merge everything.

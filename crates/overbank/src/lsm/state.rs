@@ -5,7 +5,7 @@
 use super::commit::Durable;
 use super::frozen::Joining;
 use super::job::{MergeJob, Stage, lanes};
-use super::picker::{Choice, Policy, Shape, due, level_of, sparing};
+use super::picker::{Choice, Policy, Shape, due, level_of, restful, sparing};
 use super::run::{FrozenRun, Run, Size, Span};
 use super::scheduler::Limits;
 use super::version::{Edit, Merging, Version};
@@ -58,6 +58,12 @@ pub(crate) struct State<T: Table> {
     pub(super) orphaned_lanes: usize,
     /// Something was inserted or merged that no commit has taken in.
     pub(crate) is_changed: bool,
+    /// Writers rest: merges that are not due may go on.
+    pub(super) rests: bool,
+    /// How often in a row it was seen that writers rest.
+    pub(super) looks: u32,
+    /// Merges that were closed to make room for others: whoever works next drops them, without the lock.
+    pub(super) closed: Vec<Stage<T>>,
     /// Background threads that look for lanes.
     pub(super) drivers: usize,
     pub(super) durable: Durable<T>,
@@ -91,6 +97,9 @@ impl<T: Table> State<T> {
             no_space: None,
             orphaned_lanes: 0,
             is_changed: false,
+            rests: false,
+            looks: 0,
+            closed: Vec::new(),
             drivers: 0,
             next_id,
         }
@@ -148,13 +157,19 @@ impl<T: Table> State<T> {
         self.open_memtables.len()
     }
 
-    /// Takes the frozen memtable of a writer in, or a run that had none.
-    pub(crate) fn push_frozen(&mut self, writer: Option<usize>, entries: T::Frozen, class: T::Class) {
+    /// Takes the frozen memtable of a writer in, or runs that had none: one for each class that its entries are of.
+    pub(crate) fn push_frozen(
+        &mut self,
+        writer: Option<usize>,
+        frozen: impl IntoIterator<Item = (T::Frozen, T::Class)>,
+    ) {
         let newest = self.memtables;
         self.memtables += 1;
         self.is_changed = true;
         let began = writer.and_then(|writer| self.open_memtables[writer].take());
-        self.put_frozen(entries, class, Span { oldest: began.unwrap_or(newest), newest }, Vec::new());
+        let span = Span { oldest: began.unwrap_or(newest), newest };
+        // Readers take the version under the lock that is held here: they see all of them, or the memtable.
+        frozen.into_iter().for_each(|(entries, class)| self.put_frozen(entries, class, span, Vec::new()));
     }
 
     /// Puts a frozen run in the place of `removed` ones.
@@ -179,7 +194,14 @@ impl<T: Table> State<T> {
         !self.version.frozen.is_empty() || self.open_memtables.iter().any(Option::is_some)
     }
 
-    /// Begins to flush the frozen runs, of the oldest one's class if there are several, unless that is under way.
+    /// Whether a run in RAM, or a memtable, may have entries that are as old as this age or older.
+    pub(crate) fn has_in_memory_up_to(&self, newest: u64) -> bool {
+        let frozen = self.version.frozen.iter().map(|one| one.span.oldest);
+        frozen.chain(self.open_memtables.iter().flatten().copied()).any(|oldest| oldest <= newest)
+    }
+
+    /// Begins to flush the frozen runs, of the oldest one's class if there are several, and of the classes that belong to it by
+    /// [`Table::whole_class`]: a job each, one after the other. Nothing is begun while a flush is under way.
     pub(super) fn begin_flush(&mut self, limits: &Limits) {
         if self.jobs.iter().any(|job| job.is_flush) {
             return;
@@ -191,17 +213,25 @@ impl<T: Table> State<T> {
             // What is older than others goes to flash before them.
             Order::NewestWins => frozen.take_while(is_idle).collect(),
         };
-        let Some(class) = idle.first().map(|one| one.class) else { return };
-        let inputs = || idle.iter().filter(|one| one.class == class);
-        let entries: u64 = inputs().map(|one| one.size().entries).sum();
-        let choice = Choice { inputs: inputs().map(|one| one.id).collect(), class };
-        let parts = limits.lanes_for_threads(entries);
-        self.begin(true, choice, entries, 0, parts);
+        let Some(whole) = idle.first().map(|one| T::whole_class(one.class)) else { return };
+        let mut together: Vec<&FrozenRun<T>> =
+            idle.into_iter().filter(|one| T::whole_class(one.class) == whole).collect();
+        together.sort_by_key(|one| one.class);
+        let choices: Vec<(Choice<T::Class>, u64)> = (together.chunk_by(|a, b| a.class == b.class))
+            .map(|runs| {
+                let inputs = runs.iter().map(|one| one.id).collect();
+                let entries = runs.iter().map(|one| one.size().entries).sum();
+                (Choice { inputs, class: runs[0].class }, entries)
+            })
+            .collect();
+        for (choice, entries) in choices {
+            self.begin(true, choice, entries, 0, limits.lanes_for_threads(entries));
+        }
     }
 
     /// Begins the merges that are due, and goes on with those that were cut off.
     pub(super) fn begin_merges(&mut self, policy: Policy, limits: &Limits) {
-        if self.no_space.as_ref().is_some_and(|full| self.memtables < full.retry_memtables) {
+        if self.waits_for_space() {
             return;
         }
         self.resume(limits);
@@ -254,6 +284,35 @@ impl<T: Table> State<T> {
         sparing(T::ORDER, &self.shapes(), all, open, spare)
     }
 
+    /// Begins a merge that is not due, if nothing is: see [`restful`].
+    pub(super) fn begin_restful(&mut self, is_patient: bool, limits: &Limits) {
+        if !self.jobs.is_empty() || self.waits_for_space() {
+            return;
+        }
+        let Some(all) = restful(T::ORDER, &self.shapes(), T::whole_class, is_patient) else { return };
+        let (choice, job) = (self.spare(all, limits), self.next_id);
+        self.begin_merge(choice, limits);
+        self.jobs.iter_mut().filter(|one| one.id == job).for_each(|one| one.is_restful = true);
+    }
+
+    /// Whether a merge is half done that nothing makes go on now.
+    pub(super) fn has_cut_off(&self) -> bool {
+        let is_job = |merging: &Merging| self.jobs.iter().any(|job| job.output == Some(merging.output));
+        self.jobs.iter().any(|job| job.is_restful) || !self.version.merges.iter().all(is_job)
+    }
+
+    /// Whether a job is due: one that writers owe, and that waits for nothing.
+    pub(super) fn has_due_jobs(&self) -> bool {
+        self.jobs.iter().any(|job| !job.is_restful)
+    }
+
+    /// Ends the merges that are not due; what they published stays, and is gone on with as any merge that was cut off.
+    pub(super) fn end_restful(&mut self) -> Vec<FileId> {
+        self.rests = false;
+        let restful: Vec<u64> = self.jobs.iter().filter(|job| job.is_restful).map(|job| job.id).collect();
+        restful.into_iter().flat_map(|job| self.give_up(job)).collect()
+    }
+
     /// Begins to merge what runs have from a hash on.
     fn begin(&mut self, is_flush: bool, choice: Choice<T::Class>, entries: u64, border: u64, parts: u64) {
         let Choice { inputs, class } = choice;
@@ -266,9 +325,26 @@ impl<T: Table> State<T> {
             .chain(self.open_memtables.iter().flatten().copied())
             .all(|oldest| oldest > span.newest);
         let (id, lanes, output) = (self.new_id(), lanes(border, parts), None);
-        self.jobs.push(MergeJob { id, is_flush, inputs, output, class, span, is_oldest, entries, lanes });
+        if !is_flush {
+            // It has the memory that a merge which is not due may have.
+            self.closed
+                .extend(self.jobs.iter_mut().filter(|job| job.is_restful).flat_map(MergeJob::close_lanes));
+        }
+        let is_restful = false;
+        self.jobs.push(MergeJob {
+            id,
+            is_flush,
+            is_restful,
+            inputs,
+            output,
+            class,
+            span,
+            is_oldest,
+            entries,
+            lanes,
+        });
         // Flushes make room, and short merges are not to wait for long ones.
-        self.jobs.sort_by_key(|job| (!job.is_flush, job.entries));
+        self.jobs.sort_by_key(|job| if job.is_flush { (false, 0) } else { (true, job.entries) });
     }
 
     /// Takes a lane that can be worked on. At most so many merges are open at a time as the limits say, for each holds memory.
@@ -309,8 +385,12 @@ impl<T: Table> State<T> {
     /// # Errors
     /// The stage, if its job was given up meanwhile.
     pub(super) fn put_lane(&mut self, job: u64, lane: usize, stage: Stage<T>) -> Result<bool, Stage<T>> {
+        let has_merges = self.jobs.iter().any(|one| !one.is_flush && !one.is_restful);
         let Some(job) = self.jobs.iter_mut().find(|one| one.id == job) else { return Err(stage) };
         job.lanes[lane].stage = stage;
+        if job.is_restful && has_merges {
+            self.closed.extend(job.close_lanes());
+        }
         let Some(border) = job.border() else { return Ok(true) };
         let is_over = |piece: &Arc<T::Segment>| *T::hashes(piece).end() < border;
         let mut inputs = self.version.runs.iter().filter(|run| job.inputs.contains(&run.id));
@@ -322,11 +402,22 @@ impl<T: Table> State<T> {
         self.jobs.iter().filter(|job| job.has_news()).map(|job| job.id).collect()
     }
 
-    /// The jobs that may be worked on: flushes, merges that have begun, and the shortest others up to `merges_max`.
+    /// The jobs that may be worked on: the first flush, merges that have begun, and the shortest others up to `merges_max`; and one that
+    /// is not due, where there are no other merges.
     fn open_jobs(&self, merges_max: usize) -> Vec<usize> {
-        let mut open = self.jobs.iter().filter(|job| !job.is_flush && job.has_begun()).count();
+        let has_merges = self.jobs.iter().any(|job| !job.is_flush && !job.is_restful);
+        let is_merge = |job: &&MergeJob<T>| !job.is_flush && !job.is_restful;
+        let mut open = self.jobs.iter().filter(is_merge).filter(|job| job.has_begun()).count();
+        let mut flushes = 0;
         let may_go = |(_, job): &(usize, &MergeJob<T>)| {
-            if job.is_flush || job.has_begun() {
+            if job.is_restful {
+                return self.rests && !has_merges;
+            }
+            if job.is_flush {
+                flushes += 1;
+                return flushes == 1;
+            }
+            if job.has_begun() {
                 return true;
             }
             open += 1;
@@ -360,6 +451,11 @@ impl<T: Table> State<T> {
         });
         dead.extend(merges.into_iter().flat_map(|merge| self.give_up(merge)));
         dead
+    }
+
+    /// Whether merges found the disk full, and are not to be tried again yet.
+    pub(super) fn waits_for_space(&self) -> bool {
+        self.no_space.as_ref().is_some_and(|full| self.memtables < full.retry_memtables)
     }
 
     /// Lets merges that found the disk full be tried again.

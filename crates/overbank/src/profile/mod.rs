@@ -108,6 +108,10 @@ pub trait Parse: Sync {
 }
 
 /// The whole picture of a stream, growing as rows come.
+///
+/// # Blocking
+/// [`update`](Profile::update) has the profile alone and blocks for as long as the stream lasts; `load`, `merge_from` and, with
+/// flash, the report and the estimates block on the device. From asynchronous code, call them by `spawn_blocking` or its like.
 #[derive(Debug)]
 pub struct Profile {
     plan: Plan,

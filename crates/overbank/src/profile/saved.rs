@@ -18,7 +18,7 @@ impl Profile {
     /// least, the whole plan if it is free.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] if the store has a profile attached; [`Error::BudgetExceeded`].
+    /// `AlreadyExists` if the store has a profile attached; `BudgetExceeded`.
     pub fn attach(mut self, store: &Store) -> Result<Arc<Mutex<Self>>> {
         let plan_bytes = usize::try_from(self.plan.memory_bytes).unwrap_or(usize::MAX);
         // The sketch on flash has taken its part itself.
@@ -39,8 +39,8 @@ impl Profile {
     /// The profile of `store` at its last commit.
     ///
     /// # Errors
-    /// As [`Store::frequency`]; [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`]; [`Error::Incompatible`] if a
-    /// sketch was made under another seed than the store's.
+    /// As [`Store::frequency`]; [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`];
+    /// [`Error::Incompatible`] if a sketch was made under another seed than the store's.
     pub fn load(store: &Store) -> Result<Self> {
         Self::load_for(store, 1)
     }

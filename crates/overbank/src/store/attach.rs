@@ -97,8 +97,8 @@ impl Store {
         if state.attached.contains_key(name) || state.opening.contains_key(name) {
             return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
         }
-        if let Some(entry) = state.record(name) {
-            entry.require_kind(name, structure.id)?;
+        if let Some(stored) = state.record(name) {
+            stored.entry.require_kind(name, structure.id)?;
         }
         let number = state.number();
         let attached = Attached { participant, whole: None, number, handles: Weak::new() };
@@ -132,7 +132,7 @@ impl Store {
                 }
                 drop(state);
                 let found = participant.structure().id;
-                return Err(wrong_kind(name, P::KIND, found));
+                return Err(wrong_kind(name, P::KIND.id, found));
             }
             if !state.opening.contains_key(name) {
                 let number = state.number();
@@ -143,10 +143,11 @@ impl Store {
         };
         drop(state);
         let opening = Opening { core, name };
-        if let Some(entry) = &stored {
+        let entry = stored.as_ref().map(|stored| &stored.entry);
+        if let Some(entry) = entry {
             entry.require_kind(name, P::KIND.id)?;
         }
-        let summary = Arc::new(make(stored.as_deref())?);
+        let summary = Arc::new(make(entry)?);
         let mut attached = Attached {
             participant: Arc::clone(&summary) as Arc<dyn Participant>,
             whole: Some(Arc::clone(&summary) as Arc<dyn Any + Send + Sync>),

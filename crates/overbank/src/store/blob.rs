@@ -33,6 +33,16 @@ pub(super) struct BlobWriter<'a> {
     block: usize,
     filled: usize,
     left: usize,
+    is_finished: bool,
+}
+
+impl Drop for BlobWriter<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // If this fails too, the store removes the file when it is next opened for writing.
+            let _ = self.files.discard(self.id);
+        }
+    }
 }
 
 impl<'a> BlobWriter<'a> {
@@ -42,7 +52,8 @@ impl<'a> BlobWriter<'a> {
         let mut buffer = vec![0; (STREAM_BYTES / BLOCK_BYTES).min(blocks) * BLOCK_BYTES];
         buffer[..BLOB_HEADER_BYTES].copy_from_slice(&(total_bytes as u64).to_le_bytes());
         let (number, block, filled) = (0, 0, BLOB_HEADER_BYTES);
-        Ok(Self { files, id, file, hash: Xxh3::new(), buffer, number, block, filled, left: total_bytes })
+        let (hash, left, is_finished) = (Xxh3::new(), total_bytes, false);
+        Ok(Self { files, id, file, hash, buffer, number, block, filled, left, is_finished })
     }
 
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
@@ -89,6 +100,7 @@ impl<'a> BlobWriter<'a> {
             self.flush()?;
         }
         self.file.sync()?;
+        self.is_finished = true;
         let bytes = self.number * BLOCK_BYTES as u64;
         Ok(FileRef { id: self.id, bytes, xxh3: nonzero(self.hash.digest128()) })
     }

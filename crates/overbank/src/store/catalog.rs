@@ -2,8 +2,9 @@
 //!
 //! Invariant: it changes only by applying a record that is durable.
 
-use super::format::ManifestRecord;
-use super::{Entry, FileRef};
+use super::format::{self, ManifestRecord, Stored};
+use super::{Entry, FileRef, Files};
+use crate::Result;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ pub(super) struct Catalog {
     pub(super) commit: u64,
     pub(super) time_ns: u64,
     pub(super) position: Vec<u8>,
-    pub(super) summaries: BTreeMap<String, Arc<Entry>>,
+    pub(super) summaries: BTreeMap<String, Arc<Stored>>,
 }
 
 impl Catalog {
@@ -53,6 +54,21 @@ impl Catalog {
 
     /// All files that it needs.
     pub(super) fn files(&self) -> impl Iterator<Item = &FileRef> {
-        self.summaries.values().flat_map(|entry| &entry.record.files)
+        self.summaries.values().flat_map(|stored| stored.files())
+    }
+
+    /// Reads the records that are blobs of their own.
+    ///
+    /// # Errors
+    /// `Corrupt` if one is missing or damaged.
+    pub(super) fn load_spilled(&mut self, files: &Files) -> Result<()> {
+        for stored in self.summaries.values_mut() {
+            if let Some(spill) = stored.spill {
+                let record = files.read_blob_with(&spill, format::read_record)?;
+                let entry = Entry { structure: stored.entry.structure, record };
+                *stored = Arc::new(Stored { entry, spill: Some(spill) });
+            }
+        }
+        Ok(())
     }
 }

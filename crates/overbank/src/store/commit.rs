@@ -16,9 +16,9 @@
 
 use super::attach::Token;
 use super::catalog::Catalog;
-use super::format::{ManifestRecord, NamedFile, POSITION_BYTES_MAX, STATE_BYTES_MAX};
+use super::format::{self, ManifestRecord, NamedFile, POSITION_BYTES_MAX, SPILL_BYTES, Stored};
 use super::journal::Journal;
-use super::{CommitId, Core, Entry, FileId, Files, Participant, Prepared, Record, Store};
+use super::{CommitId, Core, Entry, FileId, Files, Participant, Prepared, Record, Store, Structure};
 use crate::device::BLOCK_BYTES;
 use crate::lock::lock;
 use crate::{Error, Result};
@@ -155,9 +155,8 @@ impl Core {
             let prepared = participant.prepare().map_err(|error| self.of_summary(name, error))?;
             let stored = catalog.summaries.get(name).filter(|_| !removed.contains(name));
             if let Prepared::Changed(record) = prepared {
-                check_record(name, &record, stored.map(|entry| &entry.record), &self.files)?;
-                let entry = Entry { structure: participant.structure(), record };
-                changed.insert(name.clone(), Arc::new(entry));
+                check_record(name, &record, stored.map(Arc::as_ref), &self.files)?;
+                changed.insert(name.clone(), self.stored(participant.structure(), record)?);
             } else if stored.is_none() {
                 let why = "a summary that was never committed cannot be unchanged".to_owned();
                 return Err(Error::InvalidOption { name: "record", value: format!("{name:?}"), why });
@@ -188,12 +187,18 @@ impl Core {
         make: impl FnOnce() -> Option<Record>,
     ) -> Result<bool> {
         let Some(record) = make() else { return Ok(false) };
-        let stored = catalog.summaries.get(name).map(|entry| &entry.record);
-        check_record(name, &record, stored, &self.files)?;
-        let entry = Entry { structure: participant.structure(), record };
-        let changed = BTreeMap::from([(name.to_owned(), Arc::new(entry))]);
+        check_record(name, &record, catalog.summaries.get(name).map(Arc::as_ref), &self.files)?;
+        let changed = BTreeMap::from([(name.to_owned(), self.stored(participant.structure(), record)?)]);
         self.make_durable(journal, catalog, &catalog.position, &BTreeSet::new(), changed)?;
         Ok(true)
+    }
+
+    /// A summary as the manifest is to have it. A long record becomes a blob of the commit under way.
+    fn stored(&self, structure: Structure, record: Record) -> Result<Arc<Stored>> {
+        let bytes = format::record_bytes(&record);
+        let write = |sink: &mut dyn FnMut(&[u8]) -> Result<()>| format::write_record(&record, sink);
+        let spill = if bytes > SPILL_BYTES { Some(self.files.write_blob_with(bytes, write)?) } else { None };
+        Ok(Arc::new(Stored { entry: Entry { structure, record }, spill }))
     }
 
     /// Makes a record durable, and then the state and the directory agree with it.
@@ -203,7 +208,7 @@ impl Core {
         catalog: &Catalog,
         position: &[u8],
         removed: &BTreeSet<String>,
-        changed: BTreeMap<String, Arc<Entry>>,
+        changed: BTreeMap<String, Arc<Stored>>,
     ) -> Result<CommitId> {
         let commit = catalog.commit + 1;
         let edit = ManifestRecord {
@@ -277,7 +282,7 @@ impl Core {
 
 /// The files that `edit` names where the catalog did not, and the other way round. Only the summaries of `edit` are looked at.
 fn changes(catalog: &Catalog, edit: &ManifestRecord) -> (BTreeSet<FileId>, BTreeSet<FileId>) {
-    let ids = |entry: &Arc<Entry>| entry.record.files.iter().map(|file| file.id).collect::<Vec<_>>();
+    let ids = |stored: &Arc<Stored>| stored.files().map(|file| file.id).collect::<Vec<_>>();
     let touched = edit.removed.iter().chain(edit.changed.keys()).collect::<BTreeSet<_>>();
     let before = touched.into_iter().filter_map(|name| catalog.summaries.get(name)).flat_map(ids);
     let before: BTreeSet<FileId> = before.collect();
@@ -297,15 +302,12 @@ fn is_recoverable(error: &Error) -> bool {
     )
 }
 
-fn check_record(name: &str, record: &Record, stored: Option<&Record>, files: &Files) -> Result<()> {
+fn check_record(name: &str, record: &Record, stored: Option<&Stored>, files: &Files) -> Result<()> {
     let refuse = |what, value: String, why: &str| {
         Err(Error::InvalidOption { name: what, value, why: format!("{why} (summary {name:?})") })
     };
-    if record.state.len() > STATE_BYTES_MAX {
-        return refuse("state", format!("{} bytes", record.state.len()), "inline state has at most 64 KiB");
-    }
-    let own: BTreeSet<FileId> =
-        stored.into_iter().flat_map(|stored| &stored.files).map(|file| file.id).collect();
+    let own = stored.into_iter().flat_map(|stored| &stored.entry.record.files).map(|file| file.id);
+    let own: BTreeSet<FileId> = own.collect();
     for file in &record.files {
         if !own.contains(&file.id) && !files.is_uncommitted(file.id) {
             return refuse("file", file.id.0.to_string(), "it is neither new nor this summary's own");

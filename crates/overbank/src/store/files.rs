@@ -172,8 +172,7 @@ impl Files {
     /// [`Files::write_blob`] of the `total_bytes` bytes that `write` gives to its sink piece by piece.
     ///
     /// # Errors
-    /// What `write` returns; `InvalidOption` if it gave another number of bytes. The file is then left to the next open
-    /// for writing, as any that no commit names.
+    /// What `write` returns; `InvalidOption` if it gave another number of bytes. The file is then removed.
     pub fn write_blob_with(
         &self,
         total_bytes: usize,
@@ -271,7 +270,11 @@ impl Files {
         self.shelf.poison.check_process()
     }
 
-    fn writable(&self) -> Result<()> {
+    /// Whether the store takes writes.
+    ///
+    /// # Errors
+    /// `Forked`, `ReadOnly`, `Poisoned`.
+    pub(crate) fn writable(&self) -> Result<()> {
         self.check_process()?;
         if self.shelf.pinned.is_some() {
             return Err(Error::ReadOnly { path: self.shelf.device.path() });

@@ -12,6 +12,7 @@
 //! slot body   0        8       12     13    16         32      48           56      64         72     80        4080
 //!             ├ magic ─┼ ver. ─┼ kind ┼ 0 0 0 ┼ store id ┼ seed ─┼ generation ─┼ epoch ┼ manifest ┼ mark ┼ zeros ──┤
 //!             mark: bytes of the manifest that were durable when the slot was written; zeros in version 1
+//!             version: a manifest has no record of a later one, and may have records of earlier ones
 //!
 //! manifest    │ chunk 0 │ chunk 0 │ chunk 1 │ chunk 1 │ …     every chunk twice: damage to one block is not a torn tail
 //!
@@ -21,23 +22,30 @@
 //! payload     0        4      5     8       16       24     32          40         44         52
 //!             ├ bytes ─┼ kind ┼ 000 ┼ epoch ┼ commit ┼ time ┼ next file ┼ position ┼ removed ─┼ changed ─┼ …
 //!             position: bytes u32, then the bytes. removed: count u32, then names. changed: count u32, then entries.
-//!             name: bytes u16, then UTF-8. entry: name, structure u16, version u16, state (bytes u32, bytes),
-//!             files (count u32, then id u64, bytes u64, XXH3-128 u128 each; 0 = written in place)
+//!             kind: 3 a snapshot, 4 an edit; 1 and 2 are those of versions 1 and 2, whose entries have no place
+//!             name: bytes u16, then UTF-8. entry: name, structure u16, version u16, place u8, and
+//!               place 0: state (bytes u32, bytes), files (count u32, then the files)
+//!               place 1: a file, whose blob is the record
+//!             file: id u64, bytes u64, XXH3-128 u128; 0 = written in place
 //!
 //! blob        first block's body: payload bytes u64, then the payload; it runs on through the next bodies, zeros behind
+//! record      as a blob: state bytes u64, state, count u64, then the files
 //! ```
 //!
 //! All numbers are little-endian. A change to any byte bumps [`FORMAT_VERSION`].
 
 use super::{Entry, FileId, FileRef, Record, Structure};
+use crate::bytes::ByteReader;
 use crate::device::block::BODY_BYTES;
+use crate::error::corrupt_bytes;
 use crate::{Error, HashKind, Result, Seed};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The version of everything in this file. Version 1, which had no mark in its superblock, is read too.
-pub const FORMAT_VERSION: u32 = 2;
+/// The version of everything in this file. Version 1, which had no mark in its superblock, and version 2, whose records were all in
+/// the manifest, are read too; a store of theirs is of this version from its first commit on.
+pub const FORMAT_VERSION: u32 = 3;
 /// The first version that this build reads.
 pub(super) const FORMAT_VERSION_LEAST: u32 = 1;
 
@@ -70,10 +78,18 @@ const _: () = assert!(CHUNK_BYTES == 4072);
 
 pub(super) const BLOB_HEADER_BYTES: usize = size_of::<u64>();
 
+/// Bytes of a file in a record.
+const FILE_BYTES: usize = 2 * size_of::<u64>() + size_of::<u128>();
+/// Files of a record that are written or read at a time.
+const FILES_AT_ONCE: usize = 256;
+
 /// Longest position that a commit takes, in bytes.
 pub const POSITION_BYTES_MAX: usize = 64 << 10;
-/// Longest inline state of a summary, in bytes.
-pub const STATE_BYTES_MAX: usize = 64 << 10;
+/// Longest state of a summary in a manifest of version 1 or 2, in bytes.
+const OLD_STATE_BYTES_MAX: usize = 64 << 10;
+/// A record that takes more bytes than this is a blob of its own: one in the manifest is written twice, and again whenever the
+/// manifest is. It is four blocks, below which a file of its own, with its sync, costs more than it saves.
+pub(super) const SPILL_BYTES: usize = 16 << 10;
 /// Longest name of a summary, in bytes of UTF-8.
 pub const NAME_BYTES_MAX: usize = 255;
 
@@ -111,6 +127,8 @@ pub(super) fn parse_name(name: &str) -> Option<NamedFile> {
 /// The contents of a superblock slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Superblock {
+    /// That of the slot as it was read; what is written is always of the present one.
+    pub(super) version: u32,
     pub(super) hash_kind: HashKind,
     pub(super) store_id: u128,
     pub(super) seed: Seed,
@@ -149,9 +167,14 @@ impl Superblock {
 
     /// Reads a slot whose seal has been verified.
     pub(super) fn decode(block: &[u8], path: &Path, at: u64) -> Result<Self> {
-        let mut cursor = Cursor { bytes: block, offset: 0, path, at };
-        cursor.expect("magic", cursor.offset, |c| Ok(c.array::<8>()? == MAGIC))?;
-        let version = cursor.u32()?;
+        Self::decode_body(block.get(..BODY_BYTES).unwrap_or(block), path)
+            .map_err(|error| error.in_file_from(path, at))
+    }
+
+    fn decode_body(body: &[u8], path: &Path) -> Result<Self> {
+        let mut reader = ByteReader::new(body);
+        reader.magic("magic", MAGIC)?;
+        let version = reader.u32()?;
         if !(FORMAT_VERSION_LEAST..=FORMAT_VERSION).contains(&version) {
             return Err(Error::UnsupportedVersion {
                 what: path.display().to_string(),
@@ -159,17 +182,16 @@ impl Superblock {
                 supported: FORMAT_VERSION,
             });
         }
-        let hash_kind = match cursor.array::<4>()? {
+        let hash_kind = match reader.array::<4>()? {
             [1, 0, 0, 0] => HashKind::Xxh3,
             [2, 0, 0, 0] => HashKind::SipHash13,
-            [kind, ..] => return Err(cursor.corrupt("hash kind", "1 or 2".to_owned(), kind.to_string())),
+            [kind, ..] => return Err(reader.corrupt("hash kind", "1 or 2", kind)),
         };
-        let store_id = u128::from_le_bytes(cursor.array()?);
-        let seed = Seed(u128::from_le_bytes(cursor.array()?));
-        let (generation, epoch, manifest) = (cursor.u64()?, cursor.u64()?, FileId(cursor.u64()?));
-        let mark_bytes = if version < 2 { 0 } else { cursor.u64()? };
-        cursor.zeros_until(BODY_BYTES)?;
-        Ok(Superblock { hash_kind, store_id, seed, generation, epoch, manifest, mark_bytes })
+        let (store_id, seed) = (reader.u128()?, Seed(reader.u128()?));
+        let (generation, epoch, manifest) = (reader.u64()?, reader.u64()?, FileId(reader.u64()?));
+        let mark_bytes = if version < 2 { 0 } else { reader.u64()? };
+        reader.only_zeros_left()?;
+        Ok(Superblock { version, hash_kind, store_id, seed, generation, epoch, manifest, mark_bytes })
     }
 }
 
@@ -183,13 +205,13 @@ pub(super) struct ManifestRecord {
     pub(super) next_file: u64,
     pub(super) position: Vec<u8>,
     pub(super) removed: Vec<String>,
-    pub(super) changed: BTreeMap<String, Arc<Entry>>,
+    pub(super) changed: BTreeMap<String, Arc<Stored>>,
 }
 
 impl ManifestRecord {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; size_of::<u32>()];
-        out.extend([if self.is_snapshot { 1 } else { 2 }, 0, 0, 0]);
+        out.extend([if self.is_snapshot { 3 } else { 4 }, 0, 0, 0]);
         for number in [self.epoch, self.commit, self.time_ns, self.next_file] {
             out.extend(number.to_le_bytes());
         }
@@ -199,16 +221,19 @@ impl ManifestRecord {
             put_name(&mut out, name);
         }
         put_count(&mut out, self.changed.len());
-        for (name, entry) in &self.changed {
+        for (name, stored) in &self.changed {
+            let Entry { structure, record } = &stored.entry;
             put_name(&mut out, name);
-            out.extend(entry.structure.id.to_le_bytes());
-            out.extend(entry.structure.version.to_le_bytes());
-            put_bytes(&mut out, &entry.record.state);
-            put_count(&mut out, entry.record.files.len());
-            for file in &entry.record.files {
-                out.extend(file.id.0.to_le_bytes());
-                out.extend(file.bytes.to_le_bytes());
-                out.extend(file.xxh3.to_le_bytes());
+            out.extend(structure.id.to_le_bytes());
+            out.extend(structure.version.to_le_bytes());
+            if let Some(spill) = &stored.spill {
+                out.push(1);
+                out.extend(file_bytes(spill));
+            } else {
+                out.push(0);
+                put_bytes(&mut out, &record.state);
+                put_count(&mut out, record.files.len());
+                record.files.iter().for_each(|file| out.extend(file_bytes(file)));
             }
         }
         let bytes = out.len() as u32;
@@ -216,38 +241,115 @@ impl ManifestRecord {
         out
     }
 
-    /// Reads a payload whose blocks have been verified; zeros must follow its end. `at` is its place in the file.
+    /// Reads a payload whose blocks have been verified; zeros must follow its end. `at` is its place in the file. Records that are
+    /// blobs of their own are empty yet.
     pub(super) fn decode(payload: &[u8], path: &Path, at: u64) -> Result<Self> {
-        let mut cursor = Cursor { bytes: payload, offset: 0, path, at };
-        let bytes = cursor.u32()? as usize;
-        if bytes > payload.len() {
-            return Err(cursor.corrupt(
-                "payload bytes",
-                format!("at most {}", payload.len()),
-                bytes.to_string(),
-            ));
+        Self::decode_payload(payload).map_err(|error| error.in_file_from(path, at))
+    }
+
+    fn decode_payload(payload: &[u8]) -> Result<Self> {
+        let mut reader = ByteReader::new(payload);
+        let bytes = reader.u32()? as usize;
+        if bytes > payload.len() || bytes < size_of::<u32>() {
+            return Err(reader.corrupt("payload bytes", format!("4 to {}", payload.len()), bytes));
         }
-        let is_snapshot = match cursor.array::<4>()? {
-            [1, 0, 0, 0] => true,
-            [2, 0, 0, 0] => false,
-            [kind, ..] => return Err(cursor.corrupt("record kind", "1 or 2".to_owned(), kind.to_string())),
+        let (is_snapshot, has_places) = match reader.array::<4>()? {
+            [1, 0, 0, 0] => (true, false),
+            [2, 0, 0, 0] => (false, false),
+            [3, 0, 0, 0] => (true, true),
+            [4, 0, 0, 0] => (false, true),
+            [kind, ..] => return Err(reader.corrupt("record kind", "1 to 4", kind)),
         };
         let (epoch, commit, time_ns, next_file) =
-            (cursor.u64()?, cursor.u64()?, cursor.u64()?, cursor.u64()?);
-        let position = cursor.bytes("position bytes", POSITION_BYTES_MAX)?;
+            (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
+        let position = take_bytes(&mut reader, "position bytes", POSITION_BYTES_MAX)?;
         let mut removed = Vec::new();
-        for _ in 0..cursor.u32()? {
-            removed.push(cursor.name()?);
+        for _ in 0..reader.u32()? {
+            removed.push(take_name(&mut reader)?);
         }
         let mut changed = BTreeMap::new();
-        for _ in 0..cursor.u32()? {
-            let (name, entry) = (cursor.name()?, cursor.entry()?);
-            changed.insert(name, Arc::new(entry));
+        for _ in 0..reader.u32()? {
+            let (name, stored) = (take_name(&mut reader)?, take_stored(&mut reader, has_places)?);
+            changed.insert(name, Arc::new(stored));
         }
-        cursor.expect("payload bytes", bytes, |c| Ok(c.offset == bytes))?;
-        cursor.zeros_until(payload.len())?;
+        if reader.at() != bytes {
+            return Err(reader.corrupt("payload bytes", bytes, reader.at()));
+        }
+        reader.only_zeros_left()?;
         Ok(ManifestRecord { is_snapshot, epoch, commit, time_ns, next_file, position, removed, changed })
     }
+}
+
+/// A summary as the manifest has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Stored {
+    /// Empty of its record between reading the manifest and reading the blob.
+    pub(super) entry: Entry,
+    /// The blob that its record is, where that is too long for the manifest.
+    pub(super) spill: Option<FileRef>,
+}
+
+impl Stored {
+    /// All files that the manifest must keep for it.
+    pub(super) fn files(&self) -> impl Iterator<Item = &FileRef> {
+        self.spill.iter().chain(&self.entry.record.files)
+    }
+}
+
+/// Bytes that a record takes.
+pub(super) fn record_bytes(record: &Record) -> usize {
+    2 * size_of::<u64>() + record.state.len() + record.files.len() * FILE_BYTES
+}
+
+/// Gives the bytes of a record to `sink`, piece by piece.
+pub(super) fn write_record(record: &Record, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    sink(&(record.state.len() as u64).to_le_bytes())?;
+    sink(&record.state)?;
+    sink(&(record.files.len() as u64).to_le_bytes())?;
+    for files in record.files.chunks(FILES_AT_ONCE) {
+        let bytes: Vec<u8> = files.iter().flat_map(file_bytes).collect();
+        sink(&bytes)?;
+    }
+    Ok(())
+}
+
+/// Reads a record of `total_bytes` bytes from `source`, piece by piece; who gives them verifies their checksums.
+pub(super) fn read_record(
+    total_bytes: usize,
+    source: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+) -> Result<Record> {
+    const NUMBER_BYTES: usize = size_of::<u64>();
+    let mut number = [0; NUMBER_BYTES];
+    let Some(most_state_bytes) = total_bytes.checked_sub(2 * NUMBER_BYTES) else {
+        return Err(corrupt_bytes(0, "bytes of a record", "at least 16", total_bytes));
+    };
+    source(&mut number)?;
+    let state_bytes = u64::from_le_bytes(number);
+    let state_bytes = usize::try_from(state_bytes)
+        .ok()
+        .filter(|&bytes| bytes <= most_state_bytes)
+        .ok_or_else(|| corrupt_bytes(0, "state bytes", format!("at most {most_state_bytes}"), state_bytes))?;
+    let mut state = vec![0; state_bytes];
+    source(&mut state)?;
+    source(&mut number)?;
+    let (files_bytes, found) = (most_state_bytes - state_bytes, u64::from_le_bytes(number));
+    if found.checked_mul(FILE_BYTES as u64) != Some(files_bytes as u64) {
+        let expected = format!("as many as take {files_bytes} bytes");
+        return Err(corrupt_bytes(NUMBER_BYTES + state_bytes, "number of files", expected, found));
+    }
+    let count = files_bytes / FILE_BYTES;
+    let mut files = Vec::with_capacity(count);
+    let mut piece = vec![0; files_bytes.min(FILES_AT_ONCE * FILE_BYTES)];
+    while files.len() < count {
+        let some = (count - files.len()).min(FILES_AT_ONCE);
+        let bytes = &mut piece[..some * FILE_BYTES];
+        source(bytes)?;
+        let mut reader = ByteReader::new(bytes);
+        for _ in 0..some {
+            files.push(take_file(&mut reader)?);
+        }
+    }
+    Ok(Record { state, files })
 }
 
 /// The header of a manifest chunk.
@@ -295,94 +397,51 @@ pub(super) fn is_zero(padding: &[u8]) -> bool {
     padding.chunks(ZEROS.len()).all(|part| *part == ZEROS[..part.len()])
 }
 
-/// Reads fields one after another; every step checks that the bytes are there before it takes them.
-struct Cursor<'a> {
-    bytes: &'a [u8],
-    offset: usize,
-    path: &'a Path,
-    at: u64,
+fn take_bytes(reader: &mut ByteReader<'_>, what: &'static str, max: usize) -> Result<Vec<u8>> {
+    let bytes = reader.u32()? as usize;
+    if bytes > max {
+        return Err(reader.corrupt(what, format!("at most {max}"), bytes));
+    }
+    reader.take(bytes).map(<[u8]>::to_vec)
 }
 
-impl Cursor<'_> {
-    fn take(&mut self, bytes: usize) -> Result<&[u8]> {
-        let end = self.offset.checked_add(bytes);
-        if end.is_none_or(|end| end > self.bytes.len()) {
-            let left = self.bytes.len() - self.offset;
-            return Err(self.corrupt("bytes left", format!("at least {bytes}"), left.to_string()));
-        }
-        let from = self.offset;
-        self.offset += bytes;
-        Ok(&self.bytes[from..self.offset])
-    }
+fn take_name(reader: &mut ByteReader<'_>) -> Result<String> {
+    let bytes = usize::from(reader.u16()?);
+    let name = reader.take(bytes)?.to_vec();
+    String::from_utf8(name)
+        .map_err(|error| reader.corrupt("summary name", "UTF-8", format!("{:?}", error.as_bytes())))
+}
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
+fn take_stored(reader: &mut ByteReader<'_>, has_place: bool) -> Result<Stored> {
+    let structure = Structure { id: reader.u16()?, version: reader.u16()? };
+    let place = if has_place { reader.u8()? } else { 0 };
+    let (record, spill) = match place {
+        0 => (take_record(reader, has_place)?, None),
+        1 => (Record::default(), Some(take_file(reader)?)),
+        _ => return Err(reader.corrupt("place of a record", "0 or 1", place)),
+    };
+    Ok(Stored { entry: Entry { structure, record }, spill })
+}
 
-    fn u16(&mut self) -> Result<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
+fn take_record(reader: &mut ByteReader<'_>, is_present: bool) -> Result<Record> {
+    let most = if is_present { SPILL_BYTES } else { OLD_STATE_BYTES_MAX };
+    let state = take_bytes(reader, "state bytes", most)?;
+    let count = reader.u32()?;
+    let count = reader.counted("number of files", count, FILE_BYTES)?;
+    let files = (0..count).map(|_| take_file(reader)).collect::<Result<_>>()?;
+    Ok(Record { state, files })
+}
 
-    fn u32(&mut self) -> Result<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
+fn take_file(reader: &mut ByteReader<'_>) -> Result<FileRef> {
+    Ok(FileRef { id: FileId(reader.u64()?), bytes: reader.u64()?, xxh3: reader.u128()? })
+}
 
-    fn u64(&mut self) -> Result<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn bytes(&mut self, what: &'static str, max: usize) -> Result<Vec<u8>> {
-        let bytes = self.u32()? as usize;
-        if bytes > max {
-            return Err(self.corrupt(what, format!("at most {max}"), bytes.to_string()));
-        }
-        self.take(bytes).map(<[u8]>::to_vec)
-    }
-
-    fn name(&mut self) -> Result<String> {
-        let bytes = usize::from(self.u16()?);
-        let name = self.take(bytes)?.to_vec();
-        String::from_utf8(name)
-            .map_err(|e| self.corrupt("summary name", "UTF-8".to_owned(), format!("{:?}", e.as_bytes())))
-    }
-
-    fn entry(&mut self) -> Result<Entry> {
-        let structure = Structure { id: self.u16()?, version: self.u16()? };
-        let state = self.bytes("state bytes", STATE_BYTES_MAX)?;
-        let mut files = Vec::new();
-        for _ in 0..self.u32()? {
-            let (id, bytes) = (FileId(self.u64()?), self.u64()?);
-            files.push(FileRef { id, bytes, xxh3: u128::from_le_bytes(self.array()?) });
-        }
-        Ok(Entry { structure, record: Record { state, files } })
-    }
-
-    fn expect<T: ToString>(
-        &mut self,
-        what: &'static str,
-        expected: T,
-        holds: impl FnOnce(&mut Self) -> Result<bool>,
-    ) -> Result<()> {
-        if holds(self)? {
-            return Ok(());
-        }
-        Err(self.corrupt(what, expected.to_string(), format!("other, at {}", self.offset)))
-    }
-
-    fn zeros_until(&mut self, end: usize) -> Result<()> {
-        let padding = self.take(end - self.offset)?;
-        if is_zero(padding) {
-            return Ok(());
-        }
-        Err(self.corrupt("padding", "zeros".to_owned(), "other bytes".to_owned()))
-    }
-
-    fn corrupt(&self, what: &'static str, expected: String, found: String) -> Error {
-        let at = self.at.saturating_add(self.offset as u64);
-        Error::Corrupt { path: self.path.to_path_buf(), at, what, expected, found }
-    }
+fn file_bytes(file: &FileRef) -> [u8; FILE_BYTES] {
+    let mut bytes = [0; FILE_BYTES];
+    bytes[..8].copy_from_slice(&file.id.0.to_le_bytes());
+    bytes[8..16].copy_from_slice(&file.bytes.to_le_bytes());
+    bytes[16..].copy_from_slice(&file.xxh3.to_le_bytes());
+    bytes
 }
 
 #[cfg(test)]
@@ -396,9 +455,11 @@ mod tests {
             bytes,
             xxh3,
         });
-        let entry = (any::<u16>(), any::<u16>(), any::<Vec<u8>>(), prop::collection::vec(file, 0..4))
-            .prop_map(|(id, version, state, files)| {
-                Arc::new(Entry { structure: Structure { id, version }, record: Record { state, files } })
+        let spill = prop::option::of(file.clone());
+        let entry = (any::<u16>(), any::<u16>(), any::<Vec<u8>>(), prop::collection::vec(file, 0..4), spill)
+            .prop_map(|(id, version, state, files, spill)| {
+                let record = if spill.is_some() { Record::default() } else { Record { state, files } };
+                Arc::new(Stored { entry: Entry { structure: Structure { id, version }, record }, spill })
             });
         let names = prop::collection::vec("[a-zé ]{1,9}", 0..3);
         let changed = prop::collection::btree_map("[a-zé ]{1,9}", entry, 0..4);
@@ -430,6 +491,34 @@ mod tests {
                 Ok(_) | Err(Error::Corrupt { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_long_record_is_read_as_it_was_written_and_damage_is_corrupt(
+            state: Vec<u8>, ids in prop::collection::vec(any::<(u64, u64, u128)>(), 0..600), cut in any::<prop::sample::Index>(),
+            flip in any::<(prop::sample::Index, u8)>()
+        ) {
+            let files = ids.into_iter().map(|(id, bytes, xxh3)| FileRef { id: FileId(id), bytes, xxh3 }).collect();
+            let record = Record { state, files };
+            let mut bytes = Vec::new();
+            write_record(&record, &mut |piece| { bytes.extend_from_slice(piece); Ok(()) }).unwrap();
+            prop_assert_eq!(bytes.len(), record_bytes(&record));
+            let read = |mut bytes: &[u8]| read_record(bytes.len(), &mut |into| {
+                let (piece, rest) = bytes.split_at(into.len());
+                into.copy_from_slice(piece);
+                bytes = rest;
+                Ok(())
+            });
+            prop_assert_eq!(read(&bytes).unwrap(), record);
+            let cut = cut.index(bytes.len());
+            let is_corrupt = matches!(read(&bytes[..cut]), Err(Error::Corrupt { .. }));
+            prop_assert!(is_corrupt, "cut at {}", cut);
+            let at = flip.0.index(bytes.len());
+            bytes[at] ^= flip.1;
+            let is_told = matches!(read(&bytes), Ok(_) | Err(Error::Corrupt { .. }));
+            prop_assert!(is_told, "flipped at {}", at);
         }
     }
 

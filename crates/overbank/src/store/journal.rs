@@ -10,7 +10,7 @@
 
 use super::Core;
 use super::catalog::Catalog;
-use super::format::{self, ManifestRecord, NamedFile, Superblock};
+use super::format::{self, FORMAT_VERSION, ManifestRecord, NamedFile, Superblock};
 use super::{FileId, manifest};
 use crate::device::block::BlockOwner;
 use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile};
@@ -37,6 +37,10 @@ impl Core {
         catalog: &Catalog,
         edit: &ManifestRecord,
     ) -> Result<()> {
+        if journal.superblock.version < FORMAT_VERSION {
+            // A build that reads only the old version is to refuse the store before it meets a record of this one.
+            self.poison.watch(self.write_superblock(journal, journal.superblock.mark_bytes))?;
+        }
         let limit_bytes = self.options.manifest_bytes.max(4 * journal.snapshot_bytes);
         if journal.log_bytes > limit_bytes && self.rotate(journal, catalog, edit)? {
             return Ok(());
@@ -69,6 +73,7 @@ impl Core {
         catalog.apply(edit.clone());
         let id = self.files.number();
         let mut superblock = Superblock {
+            version: FORMAT_VERSION,
             generation: journal.superblock.generation + 1,
             epoch: journal.superblock.epoch + 1,
             manifest: id,
@@ -102,11 +107,17 @@ impl Core {
     /// at the next open was cut.
     pub(super) fn mark(&self, journal: &mut Journal) -> Result<()> {
         if journal.log_bytes > journal.superblock.mark_bytes {
-            let generation = journal.superblock.generation + 1;
-            let superblock = Superblock { generation, mark_bytes: journal.log_bytes, ..journal.superblock };
-            superblock.write_pair(&*self.device.open(format::SUPERBLOCK_NAME, Access::Write)?)?;
-            journal.superblock = superblock;
+            self.write_superblock(journal, journal.log_bytes)?;
         }
+        Ok(())
+    }
+
+    /// Writes the next generation of the superblock, with this mark.
+    fn write_superblock(&self, journal: &mut Journal, mark_bytes: u64) -> Result<()> {
+        let generation = journal.superblock.generation + 1;
+        let superblock = Superblock { version: FORMAT_VERSION, generation, mark_bytes, ..journal.superblock };
+        superblock.write_pair(&*self.device.open(format::SUPERBLOCK_NAME, Access::Write)?)?;
+        journal.superblock = superblock;
         Ok(())
     }
 

@@ -54,7 +54,7 @@ pub use attach::{Handle, Openable};
 pub use budget::{Budget, Reservation};
 pub use commit::Publisher;
 pub use files::Files;
-pub use format::{FORMAT_VERSION, NAME_BYTES_MAX, POSITION_BYTES_MAX, STATE_BYTES_MAX};
+pub use format::{FORMAT_VERSION, NAME_BYTES_MAX, POSITION_BYTES_MAX};
 pub use options::StoreOptions;
 pub(crate) use participant::lock_whole;
 pub use participant::{CommitId, Entry, FileId, FileRef, Participant, Prepared, Record, Structure};
@@ -66,6 +66,7 @@ use crate::lock::lock;
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
 use attach::Attached;
 use catalog::Catalog;
+use format::Stored;
 use journal::Journal;
 use poison::Poison;
 use std::collections::{BTreeMap, BTreeSet};
@@ -242,19 +243,22 @@ impl Store {
 
     /// The committed summaries, by name. Does not wait for a commit that is under way.
     pub fn summaries(&self) -> Vec<SummaryInfo> {
-        let info = |(name, entry): (&String, &Arc<Entry>)| SummaryInfo {
-            name: name.clone(),
-            structure: entry.structure,
-            files: entry.record.files.len(),
-            bytes: entry.record.state.len() as u64 + entry.record.files.iter().map(|f| f.bytes).sum::<u64>(),
+        let info = |(name, stored): (&String, &Arc<Stored>)| {
+            let inline_bytes = if stored.spill.is_some() { 0 } else { stored.entry.record.state.len() };
+            SummaryInfo {
+                name: name.clone(),
+                structure: stored.entry.structure,
+                files: stored.files().count(),
+                bytes: inline_bytes as u64 + stored.files().map(|file| file.bytes).sum::<u64>(),
+            }
         };
         self.catalog().summaries.iter().map(info).collect()
     }
 
     /// What the last commit holds of summary `name`; a summary recovers from it. Does not wait for a commit that is under way.
     pub fn record(&self, name: &str) -> Option<Entry> {
-        let entry = self.core.state().record(name);
-        entry.map(|entry| Entry::clone(&entry))
+        let stored = self.core.state().record(name);
+        stored.map(|stored| stored.entry.clone())
     }
 
     fn catalog(&self) -> Arc<Catalog> {
@@ -312,7 +316,7 @@ impl Core {
 
 impl State {
     /// What the last commit holds of a summary that is not to be removed.
-    fn record(&self, name: &str) -> Option<Arc<Entry>> {
+    fn record(&self, name: &str) -> Option<Arc<Stored>> {
         let is_going = self.removed.contains(name) || self.removing.contains(name);
         self.catalog.summaries.get(name).filter(|_| !is_going).cloned()
     }

@@ -8,7 +8,7 @@
 
 use super::catalog::Catalog;
 use super::files::missing;
-use super::format::{self, NamedFile, Superblock};
+use super::format::{self, ManifestRecord, NamedFile, Superblock};
 use super::journal::{Journal, remove_file, write_manifest};
 use super::poison::Poison;
 use super::{Budget, Core, FileId, Files, Owner, State, Store, StoreOptions, Workers, manifest};
@@ -89,6 +89,7 @@ impl Store {
             device.remove(&leftover)?;
         }
         let mut superblock = Superblock {
+            version: format::FORMAT_VERSION,
             hash_kind: options.hash_kind.unwrap_or_default(),
             store_id: device.random_128()?,
             seed: options.seed.map_or_else(|| device.random_128().map(Seed), Ok)?,
@@ -130,7 +131,7 @@ impl Store {
         let mut next_file = log.records.last().map_or(0, |record| record.next_file);
         let open_log =
             OpenLog { manifest: file, log_bytes: log.valid_bytes, snapshot_bytes: log.snapshot_bytes };
-        let catalog = Catalog::replay(log.records);
+        let catalog = whole_catalog(&device, &superblock, log.records)?;
         next_file = remove_orphans(&*device, &superblock, &catalog, next_file)?;
         Store::assemble(device, options, superblock, catalog, open_log, next_file, Some(guard))
     }
@@ -170,7 +171,7 @@ impl Store {
         let log = manifest::read(&*file, &superblock, &path)?;
         let open_log =
             OpenLog { manifest: file, log_bytes: log.valid_bytes, snapshot_bytes: log.snapshot_bytes };
-        let catalog = Catalog::replay(log.records);
+        let catalog = whole_catalog(&device, &superblock, log.records)?;
         Store::assemble(device, options.clone(), superblock, catalog, open_log, 0, None)
     }
 
@@ -264,6 +265,18 @@ fn check_options(superblock: &Superblock, options: &StoreOptions) -> Result<()> 
         return Err(Error::Incompatible { what: "hash kind", expected, found });
     }
     Ok(())
+}
+
+/// What the last commit says, with the records that are files of their own.
+fn whole_catalog(
+    device: &Arc<dyn Device>,
+    superblock: &Superblock,
+    records: Vec<ManifestRecord>,
+) -> Result<Catalog> {
+    let mut catalog = Catalog::replay(records);
+    let files = Files::new(Arc::clone(device), superblock.store_id, Poison::new(device.path()), 0);
+    catalog.load_spilled(&files)?;
+    Ok(catalog)
 }
 
 /// Removes our files that the last commit does not name and syncs the directory; returns a file number above all that

@@ -1,5 +1,10 @@
 //! The store against its contract: commits, recovery, damage, budgets, on devices in RAM and simulated ones.
 
+mod handles;
+mod large;
+mod publish;
+mod waits;
+
 use super::*;
 use crate::device::memory::MemoryDevice;
 use crate::device::sim::{Fault, FaultKind, SimDevice};
@@ -334,7 +339,10 @@ fn another_version_says_so() {
     }
     file.write(0, &slots).unwrap();
     let error = Store::open_on(device, options()).unwrap_err();
-    assert!(matches!(error, Error::UnsupportedVersion { found: 9, supported: 2, .. }), "{error}");
+    assert!(
+        matches!(error, Error::UnsupportedVersion { found: 9, supported: FORMAT_VERSION, .. }),
+        "{error}"
+    );
 }
 
 #[test]
@@ -457,7 +465,9 @@ fn a_directory_on_disk_is_a_store_like_any_other() {
     let store = Store::create(&path, options()).unwrap();
     store.attach("a", Blob::new(&store, &[7; 300_000])).unwrap();
     store.commit(b"p").unwrap();
-    assert!(matches!(Store::open(&path, options()), Err(Error::Locked { .. })));
+    let again = Store::open(&path, options()).unwrap_err();
+    assert!(matches!(again, Error::Locked { pid, .. } if pid == std::process::id()));
+    assert!(again.to_string().contains("in this process already; use a clone of that store"), "{again}");
     let reader = Store::open_read_only(&path, options()).unwrap();
     store.remove("a").unwrap();
     store.commit(b"q").unwrap();

@@ -80,9 +80,9 @@ impl Store {
         report.count(blocks);
         found.drain(..).for_each(|error| report.add(journal.manifest.name(), &error));
 
-        for (name, entry) in &catalog.summaries {
+        for (name, stored) in &catalog.summaries {
             let participant = core.state().attached.get(name).map(|one| Arc::clone(&one.participant));
-            for file in &entry.record.files {
+            for file in stored.files() {
                 let live = match &participant {
                     _ if !file.is_in_place() => Some(std::iter::once(0..u64::MAX).collect()),
                     Some(participant) => participant.live_blocks(file),

@@ -6,19 +6,22 @@
 //! 3. Dropping the pool waits for the jobs that have been spawned.
 //! 4. Threads that the system refuses are done without, down to none.
 //! 5. A fork of the process that started the threads has none of them: jobs spawned there fail, and nobody waits for them.
-//! 6. A job goes to the thread that was idle last, so few jobs at a time are done by few threads: allocators hold for each thread
+//! 6. When no job came or was under way for 200 ms, the threads ask who wants to hear of it whether there is work that nobody waits for;
+//!    they ask again as long as one of them says so, and once jobs have come.
+//! 7. A job goes to the thread that was idle last, so few jobs at a time are done by few threads: allocators hold for each thread
 //!    what its jobs freed. Eight threads in turn held 8 times the memory of the one that would do.
 
 use super::poison::Poison;
 use crate::Result;
 use crate::device::thread;
-use crate::lock::{lock, wait};
+use crate::lock::{lock, wait, wait_timeout_while, wait_while};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A small pool of threads. Shared by everything that a store has open.
 pub struct Workers {
@@ -26,6 +29,12 @@ pub struct Workers {
     threads: Vec<JoinHandle<()>>,
     poison: Poison,
 }
+
+/// Without a job for so long, the threads are idle.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// Is told that the threads are idle: whether it wants to be told again though no job comes. `None` once it is gone.
+type Rester = Arc<dyn Fn() -> Option<bool> + Send + Sync>;
 
 struct Queue {
     state: Mutex<QueueState>,
@@ -38,6 +47,12 @@ struct QueueState {
     jobs: VecDeque<Box<dyn FnOnce() + Send>>,
     /// Threads that wait for a job, the one that came last at the end.
     idle: Vec<usize>,
+    resters: Vec<Rester>,
+    /// Somebody is to be told when the threads are idle.
+    is_watched: bool,
+    /// Jobs that have begun, and those that have not ended.
+    begun: u64,
+    running: usize,
     closed: bool,
 }
 
@@ -111,6 +126,24 @@ impl Spawner {
         if self.poison.check_process().is_err() || lock(&self.queue.state).closed { 0 } else { self.threads }
     }
 
+    /// Has `rester` called by a thread whenever the threads are idle, until it returns `None`; if there is no thread, never. It returns
+    /// whether it wants to be called again though no job comes. It must not take long: what it finds to do are jobs. A panic poisons
+    /// the store.
+    pub(crate) fn when_idle(&self, rester: impl Fn() -> Option<bool> + Send + Sync + 'static) {
+        if self.threads() > 0 {
+            let poison = self.poison.clone();
+            let mut state = lock(&self.queue.state);
+            state.resters.push(Arc::new(move || {
+                let rested = catch_unwind(AssertUnwindSafe(&rester));
+                rested.unwrap_or_else(|panic| {
+                    poison.set(format!("a background job panicked: {}", panic_text(&*panic)));
+                    None
+                })
+            }));
+            self.queue.watch(&mut state);
+        }
+    }
+
     /// Runs `job` on a free thread; if there is none, never. Its failure poisons the store.
     pub fn spawn(&self, job: impl FnOnce() -> Result<()> + Send + 'static) {
         if self.threads() > 0 {
@@ -173,6 +206,7 @@ impl Queue {
         // Nobody would run it, and it may hold what holds this queue.
         if !state.closed {
             state.jobs.push_back(job);
+            self.watch(&mut state);
             if let Some(thread) = state.idle.pop() {
                 self.wake[thread].notify_one();
             }
@@ -184,9 +218,12 @@ impl Queue {
         let mut state = lock(&self.state);
         loop {
             if let Some(job) = state.jobs.pop_front() {
+                state.begun += 1;
+                state.running += 1;
                 drop(state);
                 job();
                 state = lock(&self.state);
+                state.running -= 1;
                 continue;
             }
             if state.closed {
@@ -194,8 +231,53 @@ impl Queue {
             }
             state.idle.push(thread);
             let is_idle = |state: &mut QueueState| !state.closed && state.idle.contains(&thread);
-            state = self.wake[thread].wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner);
+            let watches = thread == 0 && state.is_watched && !state.resters.is_empty();
+            if !watches {
+                let is_idle = |state: &mut QueueState| is_idle(state) && (thread != 0 || !state.is_watched);
+                state = wait_while(&self.wake[thread], state, is_idle);
+                state.idle.retain(|&idle| idle != thread);
+                continue;
+            }
+            let begun = state.begun;
+            let (after, timed_out) = wait_timeout_while(&self.wake[thread], state, IDLE, is_idle);
+            state = after;
+            state.idle.retain(|&idle| idle != thread);
+            if timed_out && state.running == 0 && state.begun == begun && !state.closed {
+                state = self.rest(state);
+            }
         }
+    }
+
+    /// Sees to it that the first thread looks whether all are idle.
+    fn watch(&self, state: &mut QueueState) {
+        if !state.is_watched && !state.resters.is_empty() {
+            state.is_watched = true;
+            self.wake[0].notify_one();
+        }
+    }
+
+    /// Tells who wants to hear of it that the threads are idle; without the lock meanwhile.
+    fn rest<'a>(&'a self, mut state: MutexGuard<'a, QueueState>) -> MutexGuard<'a, QueueState> {
+        let resters = state.resters.clone();
+        state.is_watched = false;
+        drop(state);
+        let (mut gone, mut wants_more) = (Vec::new(), false);
+        for rester in &resters {
+            match rester() {
+                Some(more) => wants_more |= more,
+                None => gone.push(Arc::as_ptr(rester)),
+            }
+        }
+        // What a rester holds may be the last of a tree.
+        drop(resters);
+        let mut state = lock(&self.state);
+        let (kept, dropped) = std::mem::take(&mut state.resters)
+            .into_iter()
+            .partition(|one| !gone.iter().any(|other| std::ptr::addr_eq(*other, Arc::as_ptr(one))));
+        state.resters = kept;
+        state.is_watched |= wants_more;
+        drop::<Vec<Rester>>(dropped);
+        state
     }
 }
 
@@ -300,6 +382,42 @@ mod tests {
             })
             .collect();
         assert!(doers.iter().all(|doer| *doer == doers[0]), "{doers:?}");
+    }
+
+    #[test]
+    fn idle_threads_ask_for_work_as_long_as_there_is_some_and_again_after_jobs() {
+        for threads in [1, 3] {
+            let (workers, poison) = pool(threads);
+            let (tell, told) = std::sync::mpsc::channel();
+            let calls = AtomicUsize::new(0);
+            workers.spawner().when_idle(move || {
+                let call = calls.fetch_add(1, Ordering::Relaxed);
+                tell.send(call).ok()?;
+                // The third call finds nothing more to do.
+                Some(call < 2)
+            });
+            assert_eq!([told.recv(), told.recv(), told.recv()], [Ok(0), Ok(1), Ok(2)]);
+            workers.spawn(|| Ok(())).wait().unwrap();
+            assert_eq!(told.recv(), Ok(3));
+            drop(told);
+            // Who is gone is asked once more, and no more: its channel is closed.
+            workers.spawn(|| Ok(())).wait().unwrap();
+            while !lock(&workers.queue.state).resters.is_empty() {
+                std::thread::yield_now();
+            }
+            poison.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_panic_while_the_threads_are_idle_poisons() {
+        let (workers, poison) = pool(2);
+        workers.spawner().when_idle(|| panic!("a planted panic"));
+        while poison.check().is_ok() {
+            std::thread::yield_now();
+        }
+        assert!(poison.check().unwrap_err().to_string().contains("a planted panic"));
+        drop(workers);
     }
 
     #[test]

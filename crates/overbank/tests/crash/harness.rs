@@ -3,6 +3,7 @@
 use crate::mutants::{Planted, wrap};
 use crate::workload::{self, History, Model, Random, World};
 use overbank::Error;
+use overbank::device::sim::tally::Tally;
 use overbank::device::sim::{Crash, Fault, FaultKind, Plan, SimDevice};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,7 +39,7 @@ impl Case {
 #[derive(Default, Debug)]
 pub(crate) struct Report {
     /// Crash states that were recovered from.
-    pub(crate) states: u64,
+    pub(crate) tally: Tally,
     /// Crashes during the recovery, among the states.
     pub(crate) in_recovery: u64,
     /// Each with the line that repeats it.
@@ -118,18 +119,18 @@ fn recover(
         drop(World::open(wrap(planted, &again)));
         let plan = Plan::ALL[rng.below(Plan::ALL.len() as u64) as usize];
         report.in_recovery += 1;
-        report.states += 1;
+        report.tally.add(1);
         compare(&again.crash(plan, rng.next()), allowed, planted)
             .map_err(|wrong| format!("after a crash at operation {at} of recovery: {wrong}"))?;
     }
-    report.states += 1;
+    report.tally.add(1);
     let Some((world, model)) = compare(image, allowed, planted)? else { return Ok(()) };
     if follow != 1 {
         return Ok(());
     }
     // What was found is there to stay, and the store works on.
     let plan = Plan::ALL[rng.below(Plan::ALL.len() as u64) as usize];
-    report.states += 1;
+    report.tally.add(1);
     compare(&image.crash(plan, rng.next()), &[Some(&model)], planted)
         .map_err(|wrong| format!("what recovery found was gone after the next crash: {wrong}"))?;
     let mut world = world;
@@ -140,7 +141,7 @@ fn recover(
     result.map_err(|error| format!("a commit after recovery failed: {error}"))?;
     drop(world);
     let plan = Plan::ALL[rng.below(Plan::ALL.len() as u64) as usize];
-    report.states += 1;
+    report.tally.add(1);
     compare(&image.crash(plan, rng.next()), &[Some(&next)], planted)
         .map_err(|wrong| format!("the commit after recovery: {wrong}"))?;
     Ok(())

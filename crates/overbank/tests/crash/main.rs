@@ -10,7 +10,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by a panic; clippy.toml covers only test functions")]
 
+mod beside;
 mod harness;
+mod levels;
 mod mutants;
 mod summaries;
 mod workload;
@@ -19,6 +21,7 @@ use harness::{Case, Report, check, compare, explore, recorded};
 use mutants::Planted;
 use overbank::Error;
 use overbank::device::Device;
+use overbank::device::sim::tally::Tally;
 use overbank::device::sim::{Fault, FaultKind, Plan, SimDevice};
 use std::sync::Arc;
 use workload::{World, run};
@@ -26,12 +29,16 @@ use workload::{World, run};
 #[test]
 fn a_crash_anywhere_leaves_the_last_commit_or_the_one_in_flight() {
     let mut report = Report::default();
-    for workload in 0..WORKLOADS {
+    let workloads = Tally::new();
+    for workload in workloads.workloads(0..WORKLOADS) {
+        let before = report.tally.states();
         explore(workload, COMMITS, SEEDS, None, &mut report);
+        workloads.add(report.tally.states() - before);
+        assert!(report.violations.is_empty(), "{}", report.violations.join("\n"));
     }
-    println!("{} crash states, {} of them in recovery", report.states, report.in_recovery);
-    assert!(report.violations.is_empty(), "{}", report.violations.join("\n"));
-    assert!(report.states >= 100_000, "only {} crash states", report.states);
+    println!("{} of them in recovery", report.in_recovery);
+    let states = workloads.tell();
+    assert!(states >= 100_000, "only {states} crash states");
 }
 
 const WORKLOADS: u64 = 8;
@@ -57,8 +64,12 @@ fn every_planted_fault_is_caught() {
                 explore(workload, COMMITS, 2, Some(planted), &mut report);
             }
         }
-        assert!(!report.violations.is_empty(), "{planted:?} lived through {} crash states", report.states);
-        println!("{planted:?}: caught after {} states", report.states);
+        assert!(
+            !report.violations.is_empty(),
+            "{planted:?} lived through {} crash states",
+            report.tally.states()
+        );
+        println!("{planted:?}: caught after {} states", report.tally.states());
     }
 }
 

@@ -49,11 +49,11 @@ impl<T: Summary> Participant for Locked<T> {
     }
 }
 
-fn defect(what: &'static str) -> Error {
+pub(crate) fn defect(what: &'static str) -> Error {
     Error::Corrupt { path: "test".into(), at: 0, what, expected: "whole".into(), found: "damaged".into() }
 }
 
-fn numbers(bytes: &[u8]) -> Result<Vec<u64>> {
+pub(crate) fn numbers(bytes: &[u8]) -> Result<Vec<u64>> {
     let (words, rest) = bytes.as_chunks();
     if !rest.is_empty() {
         return Err(defect("numbers"));
@@ -61,7 +61,7 @@ fn numbers(bytes: &[u8]) -> Result<Vec<u64>> {
     Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
-fn bytes(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
+pub(crate) fn bytes(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
     numbers.into_iter().flat_map(u64::to_le_bytes).collect()
 }
 

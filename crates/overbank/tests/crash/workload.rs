@@ -1,8 +1,9 @@
-//! A random workload over the three summaries, and the exact model of what each of its commits holds.
+//! A random workload over the four summaries, and the exact model of what each of its commits holds.
 
+use crate::levels::{self, Levels};
 use crate::summaries::{Counters, Layers, Locked, PAGES, Pages, Summary};
 use overbank::device::Device;
-use overbank::store::{Store, StoreOptions};
+use overbank::store::{Handle, Store, StoreOptions};
 use overbank::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub(crate) struct Model {
     pub(crate) counters: Option<BTreeMap<u64, u64>>,
     pub(crate) pages: Option<[u64; PAGES]>,
     pub(crate) layers: Option<BTreeSet<u64>>,
+    pub(crate) levels: Option<levels::Content>,
 }
 
 /// A commit of the workload: it ran during the changing operations `from..to` of the device.
@@ -64,6 +66,7 @@ pub(crate) struct World {
     counters: Option<Arc<Locked<Counters>>>,
     pages: Option<Arc<Locked<Pages>>>,
     layers: Option<Arc<Locked<Layers>>>,
+    levels: Option<Handle<Levels>>,
 }
 
 impl World {
@@ -80,6 +83,7 @@ impl World {
             counters: attach(&store, "counters", counters)?,
             pages: attach(&store, "pages", pages)?,
             layers: attach(&store, "layers", layers)?,
+            levels: store.record("levels").map(|_| Levels::open(&store)).transpose()?,
             store,
         })
     }
@@ -92,12 +96,34 @@ impl World {
             counters: self.counters.as_ref().map(|c| c.summary.lock().unwrap().counts.clone()),
             pages: self.pages.as_ref().map(|p| p.summary.lock().unwrap().values),
             layers: self.layers.as_ref().map(|l| l.summary.lock().unwrap().keys()),
+            levels: self.levels.as_ref().map(|levels| levels.content()),
         }
     }
 
     /// One random change, not yet committed.
     pub(crate) fn change(&mut self, rng: &mut Random) -> Result<()> {
-        match rng.below(12) {
+        match rng.below(18) {
+            12 | 13 => {
+                if self.levels.is_none() {
+                    self.levels = Some(Levels::open(&self.store)?);
+                }
+                let levels = self.levels.as_ref().expect("it is open");
+                levels.insert(rng.next());
+                if rng.below(3) == 0 {
+                    levels.pad(rng.below(3), rng.next());
+                }
+            }
+            14 => {
+                if let Some(levels) = &self.levels {
+                    levels.flush()?;
+                }
+            }
+            15 => {
+                if let Some(levels) = &self.levels {
+                    levels.merge()?;
+                }
+            }
+            16 => self.leave_and_return(rng)?,
             0..=2 => {
                 let counters =
                     self.counters.get_or_insert_with(|| Locked::new(Default::default(), self.store.files()));
@@ -146,8 +172,28 @@ impl World {
         (model, self.store.commit(position).map(drop))
     }
 
+    /// Publishes a merge of what is durable, and says what is committed then, if anything changed.
+    pub(crate) fn publish(&self, last: &Model) -> (Model, Result<bool>) {
+        let model = Model { commit: last.commit + 1, ..last.clone() };
+        let Some(levels) = &self.levels else { return (model, Ok(false)) };
+        (model, levels.publish())
+    }
+
+    /// Closes the levels, or drops the handle, and opens them again.
+    fn leave_and_return(&mut self, rng: &mut Random) -> Result<()> {
+        let Some(levels) = self.levels.take() else { return Ok(()) };
+        let content = levels.content();
+        let is_closed = rng.below(2) == 0 && self.store.close("levels").is_ok();
+        drop(levels);
+        let levels = Levels::open(&self.store)?;
+        assert_eq!(levels.content(), content, "closed {is_closed}");
+        self.levels = Some(levels);
+        Ok(())
+    }
+
     fn remove(&mut self, rng: &mut Random) -> Result<()> {
-        let (name, there) = match rng.below(3) {
+        let (name, there) = match rng.below(4) {
+            3 => ("levels", self.levels.take().is_some()),
             0 => ("counters", self.counters.take().is_some()),
             1 => ("pages", self.pages.take().is_some()),
             _ => ("layers", self.layers.take().is_some()),
@@ -213,6 +259,20 @@ fn run_into(
         for _ in 0..1 + rng.below(6) {
             if let Err(error) = world.change(rng) {
                 history.survive(error)?;
+            }
+        }
+        if rng.below(2) == 0 {
+            let from = changes();
+            let last = history.commits.last().expect("the creation is a commit").model.clone();
+            let (model, result) = world.publish(&last);
+            match result {
+                Ok(true) => history.commits.push(Step { from, to: changes(), model }),
+                Ok(false) => {}
+                Err(error @ Error::Full { .. }) => history.survive(error)?,
+                Err(error) => {
+                    history.in_flight = Some(model);
+                    return Err(error);
+                }
             }
         }
         let from = changes();

@@ -1,8 +1,8 @@
 //! Where rows are written. A pipe or terminal that takes no more can be left when a signal comes; what it did not get is *owed*.
 //!
 //! A write that blocks cannot be called away, and standard output must not be made non-blocking, for other processes share its
-//! description. So a pipe is opened once more for ourselves, non-blocking; where that cannot be, no more is written at a time than a pipe with
-//! room takes at once.
+//! description. So a pipe is opened once more for ourselves, non-blocking; where that cannot be, no more is written at a time than a pipe
+//! with room takes at once.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;

@@ -23,6 +23,7 @@ pub(super) fn run(arguments: &FilterPlanArguments) -> CommandResult {
             "levels": plan.levels,
             "runs": plan.runs,
             "reads_a_lookup": plan.reads_a_lookup,
+            "front_bits_a_key": plan.front_bits_a_key,
             "bytes_written_a_key": plan.writes_a_key,
             "flash_bytes": plan.flash_bytes,
             "flash_bytes_max": plan.flash_peak_bytes,
@@ -45,6 +46,9 @@ fn as_page(options: &CascadeOptions, memory_bytes: u64, plan: &Plan) -> Page {
     let share = format!("the filter's part of {}", units::bytes(memory_bytes));
     page.fact("filter", &units::bytes(options.memory_bytes as u64), &share);
     page.fact("buffered", &units::count(plan.memory_keys), "keys between two writes");
+
+    let fronts = format!("{} bits a key", units::small(plan.front_bits_a_key));
+    page.fact("fronts", &fronts, "before the runs, once keys are looked up");
 
     page.heading("Flash", "");
     let bits = format!("{:.1} bits a key", plan.flash_bytes as f64 * 8.0 / options.keys.max(1) as f64);

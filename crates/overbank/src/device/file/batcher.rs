@@ -1,8 +1,8 @@
 //! How batches of reads are carried out: through rings, on threads, or where neither can be had one read after the other.
 
-use super::handle;
+use super::opened::check_aligned;
 use super::pool::ThreadPool;
-use super::reads::Reads;
+use super::reads::{Begun, Reads};
 use super::ring::RingPool;
 use super::{Engine, FileOptions};
 use crate::device::AlignedBuf;
@@ -13,13 +13,6 @@ use crate::{Error, Result};
 pub(super) enum Batcher {
     Rings(RingPool),
     Threads(ThreadPool),
-}
-
-/// Whether an engine took a batch. One that has neither a ring nor a thread leaves it to the caller, who reads place by place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Begun {
-    Yes,
-    No,
 }
 
 impl Batcher {
@@ -59,7 +52,7 @@ impl Batcher {
         done: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
         for i in 0..reads.len() {
-            handle::check_aligned(reads.request(i).offset, reads.request(i).bytes as usize)?;
+            check_aligned(reads.request(i).offset, reads.request(i).bytes as usize)?;
         }
         let (longest, depth) = (reads.longest(), depth.min(reads.len()));
         if depth > 1 && longest > 0 {

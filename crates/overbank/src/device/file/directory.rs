@@ -6,10 +6,6 @@
 //!                    └── by_path      every system, by what the standard library has of files; also on Linux, where it is asked for
 //! ```
 
-use super::FileOptions;
-use super::by_path::PathDirectory;
-#[cfg(target_os = "linux")]
-use super::descriptor::DescriptorDirectory;
 use crate::Result;
 use std::fmt::Debug;
 use std::fs::File;
@@ -60,13 +56,4 @@ pub(super) trait Directory: Send + Sync + Debug {
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes names durable, where the system has a call for it.
     fn sync(&self) -> Result<()>;
-}
-
-/// Opens the directory `path`, and probes what its file system allows.
-pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Box<dyn Directory>> {
-    #[cfg(target_os = "linux")]
-    if !options.portable {
-        return Ok(Box::new(DescriptorDirectory::open(path, options.direct)?));
-    }
-    Ok(Box::new(PathDirectory::open(path, options.direct)?))
 }

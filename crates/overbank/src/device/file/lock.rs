@@ -1,8 +1,8 @@
 //! The writer lock: an advisory lock on the file `LOCK`, which holds its owner's process id.
 //!
 //! The lock (`flock`, on Windows `LockFileEx`) belongs to the open file, so a second open in the same process is refused as well,
-//! and the kernel gives it back when the owner dies. Windows keeps others from reading a locked file, so there the id is not known. The file stays when the lock is released: removing it could hand two
-//! writers a lock each.
+//! and the kernel gives it back when the owner dies. Windows keeps others from reading a locked file, so there the id is not known. The
+//! file stays when the lock is released: removing it could hand two writers a lock each.
 //!
 //! A fork shares the open file, and with it the lock. The process that took the lock unlocks it for all copies; a copy that
 //! another process drops is only closed, which unlocks nothing.

@@ -43,6 +43,7 @@ mod handle;
 mod kind;
 mod lock;
 mod nameless;
+mod opened;
 mod options;
 mod pool;
 #[cfg(target_os = "linux")]
@@ -74,8 +75,10 @@ pub use options::{Direct, Engine, FileOptions};
 use super::{Access, Device, DeviceFile, FileRead, LockGuard};
 use crate::{Error, Result};
 use batcher::Batcher;
+use by_path::PathDirectory;
 use directory::{Directory, OpenFile, Purpose};
-use handle::{FileHandle, Opened};
+use handle::FileHandle;
+use opened::Opened;
 use reads::Reads;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -125,7 +128,7 @@ impl FileDevice {
                 why: "a pool needs at least one thread".into(),
             });
         }
-        let directory = directory::open(path, &options)?;
+        let directory = open_directory(path, &options)?;
         Ok(Self { path: path.into(), directory, batcher: Arc::new(Batcher::choose(&options)?) })
     }
 
@@ -240,6 +243,15 @@ impl Device for FileDevice {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
+}
+
+/// Opens the directory `path`, and probes what its file system allows.
+fn open_directory(path: &Path, options: &FileOptions) -> Result<Box<dyn Directory>> {
+    #[cfg(target_os = "linux")]
+    if !options.portable {
+        return Ok(Box::new(descriptor::DescriptorDirectory::open(path, options.direct)?));
+    }
+    Ok(Box::new(PathDirectory::open(path, options.direct)?))
 }
 
 /// 128 bits from the operating system, for what is at `path`.

@@ -5,7 +5,8 @@
 //! after a power cut it is left there.
 
 use super::directory::OpenFile;
-use super::handle::{FileHandle, Opened};
+use super::handle::FileHandle;
+use super::opened::Opened;
 use super::{FileDevice, FileOptions, check_name};
 use crate::device::{Access, Device, DeviceFile, FileRead, LockGuard};
 use crate::lock::lock;

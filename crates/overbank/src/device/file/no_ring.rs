@@ -1,7 +1,6 @@
 //! In the place of `ring.rs` where there is no io_uring: on other systems and architectures, and without the feature `io_uring`.
 
-use super::batcher::Begun;
-use super::reads::Reads;
+use super::reads::{Begun, Reads};
 use crate::Result;
 
 /// There is none.

@@ -13,9 +13,8 @@
 //!    as well, if more slowly.
 //! 4. A fork of the process that made the pool has none of its threads: it neither hands them jobs nor waits for them.
 
-use super::batcher::Begun;
-use super::handle::Opened;
-use super::reads::Reads;
+use super::opened::Opened;
+use super::reads::{Begun, Reads};
 use crate::device::{AlignedBuf, Process, thread};
 use crate::lock::{lock, wait};
 use crate::{Error, Result};

@@ -1,6 +1,6 @@
 //! What a batch reads: places of one file, or of several.
 
-use super::handle::Opened;
+use super::opened::Opened;
 use crate::device::ReadRequest;
 use std::sync::Arc;
 
@@ -38,4 +38,11 @@ impl<'a> Reads<'a> {
     pub(super) fn longest(&self) -> usize {
         (0..self.len()).map(|i| self.request(i).bytes as usize).max().unwrap_or(0)
     }
+}
+
+/// Whether an engine took a batch. One that has neither a ring nor a thread leaves it to the caller, who reads place by place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Begun {
+    Yes,
+    No,
 }

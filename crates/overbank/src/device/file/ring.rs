@@ -16,16 +16,15 @@
 //!    can say when the memory is free. Its batch is an error, and later batches are read without rings.
 //! 6. A ring is neither used nor freed by a fork of the process that made it: its memory is not there.
 
-use super::batcher::Begun;
-use super::reads::Reads;
+use super::reads::{Begun, Reads};
 use crate::device::{AlignedBuf, Process};
-use crate::lock::lock;
+use crate::lock::{get_mut, lock};
 use crate::{Error, Result};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use std::os::fd::AsRawFd;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// The ring's submission entries, and so the most reads in flight of one batch.
 const DEPTH_MAX: usize = 256;
@@ -301,7 +300,7 @@ impl Drop for RingPool {
     fn drop(&mut self) {
         if !self.owner.is_current() {
             // What unmaps a ring would unmap whatever this process has there.
-            std::mem::forget(std::mem::take(self.idle.get_mut().unwrap_or_else(PoisonError::into_inner)));
+            std::mem::forget(std::mem::take(get_mut(&mut self.idle)));
         }
     }
 }

@@ -8,10 +8,12 @@
 
 use super::crash::Rng;
 use super::planted::{Instead, WithoutDataSync};
+use super::tally::Tally;
 use super::{Crash, Fault, FaultKind, Plan, SimDevice};
 use crate::Error;
 use crate::device::Device;
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A structure in a store of its own, and answers by which its states are told apart.
@@ -108,25 +110,21 @@ impl<'a, A: Clone + PartialEq + Debug> History<'a, A> {
     }
 }
 
-/// Recovers from crashes at every operation of the workloads, random ones with `seeds` seeds; returns how many disks it saw.
-pub(crate) fn crash_everywhere(
-    subject: &impl Subject,
-    workloads: impl Iterator<Item = u64>,
-    seeds: u64,
-) -> u64 {
-    let mut states = 0;
-    for workload in workloads {
+/// Recovers from crashes at every operation of the workloads, random ones with `seeds` seeds, and of further workloads where a long run
+/// asks for them; returns how many disks it saw.
+pub(crate) fn crash_everywhere(subject: &impl Subject, workloads: Range<u64>, seeds: u64) -> u64 {
+    let tally = Tally::new();
+    for workload in tally.workloads(workloads) {
         let device = SimDevice::new(workload);
         device.keep_crash_points();
         let changes = || device.changes();
         let mut history = History::new(&changes);
         let worked = subject.work(Arc::new(device.clone()), workload, &mut history);
         worked.unwrap_or_else(|error| panic!("workload {workload}: {error}"));
-        let explored = explore(subject, &device, &history, seeds, &mut states);
+        let explored = explore(subject, &device, &history, seeds, &tally);
         explored.unwrap_or_else(|wrong| panic!("workload {workload}, {wrong}"));
     }
-    println!("{states} crash states");
-    states
+    tally.tell()
 }
 
 /// Whether the exploration of any of the workloads sees that data files are not synced.
@@ -140,7 +138,7 @@ pub(crate) fn sees_a_missing_sync(subject: &impl Subject, mut workloads: impl It
         let mutant = Arc::new(WithoutDataSync(device.clone(), Instead::new(|| {})));
         let worked = subject.work(mutant, workload, &mut history);
         worked.unwrap_or_else(|error| panic!("workload {workload}: {error}"));
-        explore(subject, &device, &history, 2, &mut 0).is_err()
+        explore(subject, &device, &history, 2, &Tally::default()).is_err()
     })
 }
 
@@ -185,7 +183,7 @@ fn explore<S: Subject>(
     device: &SimDevice,
     history: &History<'_, S::Answers>,
     seeds: u64,
-    states: &mut u64,
+    tally: &Tally,
 ) -> Result<(), String> {
     for operation in 0..device.crash_points() {
         let plans = if device.is_pending_at(operation) { &Plan::ALL[..] } else { &Plan::ALL[..1] };
@@ -193,8 +191,8 @@ fn explore<S: Subject>(
             for seed in 0..if plan.is_random() { seeds } else { 1 } {
                 let crash = Crash { operation, plan, seed };
                 let Some(image) = device.crash_at(crash) else { continue };
-                *states += 1;
-                recover(subject, &image, &history.allowed(operation as u64), crash, states)
+                tally.add(1);
+                recover(subject, &image, &history.allowed(operation as u64), crash, tally)
                     .map_err(|wrong| format!("{crash}: {wrong}"))?;
             }
         }
@@ -207,7 +205,7 @@ fn recover<S: Subject>(
     image: &SimDevice,
     allowed: &[Option<&S::Answers>],
     crash: Crash,
-    states: &mut u64,
+    tally: &Tally,
 ) -> Result<(), String> {
     let mut rng = Rng::new(crash.seed ^ (crash.operation as u64) << 8);
     if !compare(subject, image, allowed)? || rng.below(4) > 0 {
@@ -215,7 +213,7 @@ fn recover<S: Subject>(
     }
     // What was recovered works on, and its next commit is as durable as the ones before.
     let expected = subject.go_on(image)?;
-    *states += 1;
+    tally.add(1);
     let plan = Plan::ALL[rng.below(Plan::ALL.len() as u64) as usize];
     compare(subject, &image.crash(plan, rng.next()), &[Some(&expected)])
         .map(drop)

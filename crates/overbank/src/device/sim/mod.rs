@@ -26,6 +26,8 @@ pub(crate) mod explore;
 mod fault;
 #[cfg(test)]
 pub(crate) mod planted;
+#[cfg(any(test, feature = "internals"))]
+pub mod tally;
 #[cfg(test)]
 mod tests;
 

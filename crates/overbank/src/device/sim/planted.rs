@@ -1,4 +1,4 @@
-//! A planted fault: a device that does something else instead of syncing data files. Crash tests must see it.
+//! A planted fault: a device that does something else instead of syncing files of one kind. Crash tests must see it.
 
 use super::SimDevice;
 use crate::Result;
@@ -6,13 +6,21 @@ use crate::device::{Access, Device, DeviceFile, LockGuard, ReadRequest};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What happens instead of the sync of a data file.
+/// What happens instead of the sync of a data file, or of a file whose name ends in another way.
 #[derive(Clone)]
-pub(crate) struct Instead(Arc<dyn Fn() + Send + Sync>);
+pub(crate) struct Instead {
+    suffix: &'static str,
+    act: Arc<dyn Fn() + Send + Sync>,
+}
 
 impl Instead {
     pub(crate) fn new(act: impl Fn() + Send + Sync + 'static) -> Self {
-        Instead(Arc::new(act))
+        Self::of(".seg", act)
+    }
+
+    /// Instead of the sync of a file whose name ends in `suffix`.
+    pub(crate) fn of(suffix: &'static str, act: impl Fn() + Send + Sync + 'static) -> Self {
+        Instead { suffix, act: Arc::new(act) }
     }
 }
 
@@ -105,10 +113,10 @@ impl DeviceFile for Unsynced {
     }
 
     fn sync(&self) -> Result<()> {
-        if !self.name().ends_with(".seg") {
+        if !self.name().ends_with(self.1.suffix) {
             return self.0.sync();
         }
-        (self.1.0)();
+        (self.1.act)();
         Ok(())
     }
 

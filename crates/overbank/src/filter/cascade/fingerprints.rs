@@ -238,7 +238,7 @@ impl CascadeFilter {
     /// Everything, logs included.
     pub(super) fn view(&self) -> Result<View> {
         self.shared.freeze_all()?;
-        Ok(View::of(&self.shared.tree.version()))
+        Ok(View::of(&self.shared.state()))
     }
 }
 

@@ -4,11 +4,12 @@
 //!   0       4       8        16                      24             28      29           30     32
 //!   ├ magic ┼ ver. ┼ keys ───┼ false-positive rate ──┼ fan-out u32 ─┼ lazy ─┼ value bits ┼ 0 ───┤
 //!   32 memory u64, writers u32, panes u32, generation u32, 0 u32, pane u64
-//!   64 the tree, the class of a run being: bits u16, 0 u16, 0 u32, pane u64      see `lsm/format`
+//!   64 the tree, the class of a run being: bits u8, sign u8, 0 u16, 0 u32, pane u64      see `lsm/format`
 //! ```
 //!
-//! All numbers are little-endian; lazy is 0 or 1. A change to any byte, of the tree too, bumps [`VERSION`]. Version 1 is read: it had no
-//! merges that are half done.
+//! All numbers are little-endian; lazy is 0 or 1; a sign is 0 for insertions and 1 for removals. A change to any byte, of the tree too,
+//! bumps [`VERSION`]. Version 1 is read: it had no
+//! runs of removals, and no merges that are half done.
 //!
 //! ```text
 //!   48 logs u64, generation u32, runs u32, pane u64
@@ -20,6 +21,7 @@ use super::table::RunClass;
 use super::write_class::WriteClass;
 use crate::bytes::ByteReader;
 use crate::error::corrupt_bytes as corrupt;
+use crate::filter::run::Sign;
 use crate::lsm::{Size, Span, StoredRun, StoredTree};
 use crate::store::FileRef;
 use crate::{Error, Result};
@@ -63,7 +65,7 @@ pub(super) fn encode(options: &CascadeOptions, writes: &WriteClass, tree: &Store
     bytes.extend([0; 4]);
     bytes.extend(writes.pane.to_le_bytes());
     tree.encode(&mut bytes, |class, bytes| {
-        bytes.extend((class.bits as u16).to_le_bytes());
+        bytes.extend([class.bits as u8, class.sign as u8]);
         bytes.extend([0; 6]);
         bytes.extend(class.pane.to_le_bytes());
     });
@@ -95,9 +97,14 @@ impl State {
         let tree = match is_first {
             true => decode_tree_1(&mut fields, files, memtables, runs)?,
             false => StoredTree::decode(&mut fields, files, CLASS_BYTES, |fields| {
-                let bits = fields.u16()?.into();
+                let [bits, sign] = fields.array()?;
+                let sign = match sign {
+                    0 => Sign::Insertions,
+                    1 => Sign::Removals,
+                    other => return Err(fields.corrupt("a run's sign", "0 or 1", other)),
+                };
                 fields.zeros(6)?;
-                let class = RunClass { bits, pane: fields.u64()? };
+                let class = RunClass { bits: bits.into(), pane: fields.u64()?, sign };
                 check_bits(fields, class)
             })?,
         };
@@ -153,7 +160,7 @@ fn decode_tree_1(
     for id in 0..count as u64 {
         let level = i32::from_le_bytes(fields.array()?);
         let (bits, pieces) = (fields.u16()?, usize::from(fields.u16()?));
-        let class = RunClass { bits: bits.into(), pane: fields.u64()? };
+        let class = RunClass { bits: bits.into(), pane: fields.u64()?, sign: Sign::Insertions };
         let class = check_bits(fields, class)?;
         let span = Span { oldest: fields.u64()?, newest: fields.u64()? };
         let has_level = (-LEVEL_MAX..=LEVEL_MAX).contains(&level);

@@ -87,7 +87,7 @@ impl Shared {
         let packed = PackedRun::new(kind, &fingerprints)?;
         self.make_room_for(packed.memory_bytes())?;
         let mut state = self.state();
-        state.add_packed(None, packed, class, &self.options);
+        state.add_packed(None, [packed], class, &self.options);
         self.note_class(&state);
         self.tree.schedule(&mut state);
         drop(state);

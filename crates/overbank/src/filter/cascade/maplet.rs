@@ -278,7 +278,7 @@ impl Shared {
         self.tree.join_frozen()?;
         let mut sums = vec![BTreeMap::new(); prefixes.len()];
         let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
-        let view = View::of(&self.tree.version());
+        let view = View::of(&self.state());
         for slot in slots.iter_mut().filter(|slot| !slot.log.is_empty()) {
             let place = self.place(slot.class);
             for (prefix, sums) in prefixes.iter().zip(&mut sums) {
@@ -288,6 +288,7 @@ impl Shared {
             }
         }
         drop(slots);
+        self.tend_fronts(&view.version);
         let found = values_many(&self.files, &view.sources(), self.options.value_bits, prefixes, DEPTH)?;
         for (i, sums) in sums.iter_mut().enumerate() {
             for &(value, count) in found.of(i) {

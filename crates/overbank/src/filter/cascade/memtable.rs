@@ -15,7 +15,6 @@ use super::options::CascadeOptions;
 use crate::Result;
 use crate::batch::{Sorter, merge_two};
 use crate::filter::run::{PackedRun, RunKind, Sign};
-use std::sync::Arc;
 
 /// Words that are looked at one by one rather than sorted.
 const TAIL_WORDS: usize = 32;
@@ -153,24 +152,22 @@ impl Memtable {
         self.sorter.sort_within(words, &mut self.scratch);
     }
 
-    /// Packs all entries, of `kind`, and is empty then.
-    pub(super) fn freeze(&mut self, kind: RunKind) -> Result<PackedRun> {
+    /// Packs all entries, of `kind`, to a run of insertions and one of removals, either of which may be empty, and is empty then. What
+    /// was inserted and removed again here is in neither.
+    pub(super) fn freeze(&mut self, kind: RunKind) -> Result<[PackedRun; 2]> {
         self.sort_from(0);
         let shift = 64 - kind.fingerprint_bits;
-        let packed = if self.removals == 0 {
+        self.scratch.clear();
+        if self.removals == 0 {
             self.words.iter_mut().for_each(|word| *word >>= shift);
-            PackedRun::new(kind, &self.words)
         } else {
-            self.scratch.clear();
-            self.scratch.extend(self.words.iter().filter(|&word| word & 1 == 0).map(|word| word >> shift));
-            self.words.retain(|word| word & 1 == 1);
-            self.words.iter_mut().for_each(|word| *word >>= shift);
-            let removals = RunKind { sign: Sign::Removals, ..kind };
-            let sides = [PackedRun::new(kind, &self.scratch)?, PackedRun::new(removals, &self.words)?];
-            PackedRun::merge(kind, &sides.map(Arc::new))
-        };
+            take_removals(&mut self.words, shift, &mut self.scratch);
+        }
+        let removals = RunKind { sign: Sign::Removals, ..kind };
+        let inserted = PackedRun::new(kind, &self.words);
+        let removed = PackedRun::new(removals, &self.scratch);
         self.clear();
-        packed
+        Ok([inserted?, removed?])
     }
 
     pub(super) fn clear(&mut self) {
@@ -178,6 +175,24 @@ impl Memtable {
         self.ends.clear();
         self.removals = 0;
     }
+}
+
+/// Makes of sorted words the fingerprints that were inserted, and appends those that were removed to `removed`. A removal takes the
+/// insertion before it, if that is of the same fingerprint: insertions of one come before its removals.
+fn take_removals(words: &mut Vec<u64>, shift: u32, removed: &mut Vec<u64>) {
+    let mut kept = 0;
+    for at in 0..words.len() {
+        let (fingerprint, is_removal) = (words[at] >> shift, words[at] & 1 == 1);
+        if !is_removal {
+            words[kept] = fingerprint;
+            kept += 1;
+        } else if kept > 0 && words[kept - 1] == fingerprint {
+            kept -= 1;
+        } else {
+            removed.push(fingerprint);
+        }
+    }
+    words.truncate(kept);
 }
 
 fn count_sorted(words: &[u64], entries: &[u64], counts: &mut [i64]) {

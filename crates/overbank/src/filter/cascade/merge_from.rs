@@ -4,7 +4,7 @@ use super::CascadeFilter;
 use super::fingerprints::{lengths, of_length};
 use super::table::RunClass;
 use crate::error::invalid;
-use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, RunKind};
+use crate::filter::run::{Merge, MergeOptions, RunKind};
 use crate::lsm::level_of;
 use crate::{Error, Result};
 
@@ -28,17 +28,12 @@ impl CascadeFilter {
             // With a single length, all that a tombstone can take from is here.
             let options = MergeOptions { is_oldest: lengths.len() == 1, ..MergeOptions::default() };
             let merge = Merge::new(&self.shared.files, kind, &of_length(&view, bits), 0..=u64::MAX, options)?;
-            let info = merge.finish()?;
-            if info.fingerprints == 0 {
-                self.shared.files.discard(info.file.id)?;
-                continue;
-            }
-            let run = FingerprintSegment::open(&self.shared.files, &info.file, kind)?;
+            let Some(run) = merge.finish_run(&self.shared.files)? else { continue };
             let flush_keys = self.shared.tree.limits.flush_entries;
-            let level = level_of(info.fingerprints, flush_keys, self.shared.options.policy);
+            let level = level_of(run.fingerprints(), flush_keys, self.shared.options.policy);
             let mut state = self.shared.state();
             let pane = state.writes.pane;
-            state.push_run(run, RunClass { bits, pane }, level);
+            state.push_run(run, RunClass { bits, pane, sign: kind.sign }, level);
             state.reach_longest(&self.shared.options);
             self.shared.note_class(&state);
             self.shared.tree.schedule(&mut state);

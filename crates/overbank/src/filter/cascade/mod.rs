@@ -7,7 +7,7 @@
 //!
 //! * `memtable`: the newest entries. `write_class`: what they belong to. `table`: what the runs are that the room `lsm` merges.
 //!   `intake`, `query`, `arrivals`: entries in, questions, and both at once; `maplet`: with values. `merge_from`: two filters made one;
-//!   `fingerprints`: all there are. `saved`, `format`: commits.
+//!   `fingerprints`: all there are. `fronts`: the memory that saves lookups reads. `saved`, `format`: commits.
 //!
 //! Invariants:
 //! 1. The answers are those of a multiset of fingerprints, whatever the batches, flushes, merges, commits and threads.
@@ -18,12 +18,13 @@
 //!    forgotten with its pane, so is the key.
 //! 4. No entry is longer than those that come in now, so its fingerprints tell all apart that the filter tells apart.
 //! 5. An insert waits for no merge: it does a share of the work that is due, a few milliseconds at a time.
-//! 6. Merges that find the disk full leave everything as it was, and are tried again.
+//! 6. Merges that find the disk full, or are cut off, keep what they published, leave the rest as it was, and go on later.
+//! 7. While writers rest, merges go on to two runs of each kind at most; the first insert stops them.
 //!
 //! | n keys, m in RAM, fan-out T, L = log_T(n / m) levels, B = 2,400 keys a block | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
 //! | insert, remove a key | O(lg m + L), sequential | L / B | (L + 1) / B | 23 to 26 bits until it is flushed |
-//! | look k keys up | O(k (lg m + T L)) | at most k a run; at most all blocks once | 0 | reads in flight |
+//! | look k keys up | O(k (lg m + T L)) | at most k a run, fewer behind fronts; at most all blocks once | 0 | reads in flight, fronts |
 //! | commit | | 0 | what is in RAM | |
 //!
 //! Removing a key that was never inserted can remove another one with the same fingerprint, or hide a later insert:
@@ -36,6 +37,7 @@
 mod arrivals;
 mod fingerprints;
 mod format;
+mod fronts;
 mod intake;
 mod maplet;
 mod memtable;
@@ -98,8 +100,8 @@ impl CascadeFilter {
         self.shared.add(0, hashes.iter().map(|hash| (hash.high(), 0)), false)
     }
 
-    /// Takes an occurrence of each key away, by a tombstone that a merge annihilates. Only for keys that are in: others can take
-    /// away a key that has the same fingerprint, or a later insert.
+    /// Takes an occurrence of each key away, by a removal that a merge annihilates with what it takes. Only for keys that are in:
+    /// others can take away a key that has the same fingerprint, or a later insert.
     ///
     /// # Errors
     /// As [`CascadeFilter::insert`]; `InvalidOption` in a window.
@@ -213,14 +215,15 @@ impl CascadeFilter {
     }
 
     /// Works until no merge is due, those tried again that found the disk full: lookups read the fewest runs then that the policy
-    /// has.
+    /// has. If keys were looked up before, the runs' fronts are made, too.
     ///
     /// # Errors
     /// As [`CascadeFilter::insert`].
     pub fn settle(&mut self) -> Result<()> {
         self.shared.writable()?;
         let first_job = self.shared.state().next_job();
-        self.shared.tree.finish_merges(first_job)
+        self.shared.tree.finish_merges(first_job)?;
+        self.shared.finish_fronts()
     }
 
     /// Merges everything to one run (one for each length of fingerprints, and pane): the fewest blocks and reads.
@@ -233,7 +236,8 @@ impl CascadeFilter {
     pub fn compact(&mut self) -> Result<()> {
         self.flush()?;
         self.settle()?;
-        self.shared.tree.merge_all()
+        self.shared.tree.merge_all()?;
+        self.shared.finish_fronts()
     }
 }
 

@@ -1,9 +1,11 @@
 //! What a filter will cost, before it is made.
 
+use super::fronts::standing_bytes;
 use super::options::{CascadeOptions, Policy};
 use super::saved::shares;
 use crate::Result;
 use crate::error::invalid;
+use crate::filter::run::{FrontShape, allot};
 
 /// Bits of a fingerprint that a run takes beside `lg(2^p / n)`: the code, headers, seals and fences; see `filter/run`.
 const OVERHEAD_BITS: f64 = 2.1;
@@ -11,6 +13,12 @@ const OVERHEAD_BITS: f64 = 2.1;
 const WRITTEN_BYTE_NS: f64 = 5.0;
 /// Nanoseconds of a random read among many: a flash device does 100,000 a second.
 const READ_NS: f64 = 10_000.0;
+/// Bytes of a fence, and of the block that it is of.
+const FENCE_BYTES: f64 = 4.5;
+const BLOCK_BYTES: f64 = 4096.0;
+
+/// What merging comes to while writers rest; see `restful` in `lsm/picker`.
+const RUNS_AT_REST: u32 = 2;
 
 /// RAM, flash and I/O of a filter, from [`CascadeOptions::plan`].
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,10 +27,17 @@ pub struct Plan {
     pub fingerprint_bits: u32,
     /// Levels on flash.
     pub levels: u32,
-    /// The most runs on flash, merges that are under way aside.
+    /// The most runs on flash under full load, merges that are under way aside.
     pub runs: u32,
-    /// Blocks that a lookup of a key that is not there reads, at most and on average between two merges of the last level.
+    /// The most runs once writers have rested for as long as the merges take, where fingerprints of one length came in one pane: a miss
+    /// reads a block of each. Background threads merge what is an eighth of the longer runs, whatever the policy, and after five
+    /// seconds all but the longest, until the next insert.
+    pub runs_at_rest: u32,
+    /// Blocks that a lookup of a key that is not there reads, on average between two merges of the last level, once the runs have
+    /// fronts: those who never look keys up have none, and all of the memory for buffers.
     pub reads_a_lookup: f64,
+    /// Bits a key in RAM in front of the runs, on average over all keys; the shortest runs have the most.
+    pub front_bits_a_key: f64,
     /// Bytes written to flash a key, merges included.
     pub writes_a_key: f64,
     /// Bytes on flash when all keys are in.
@@ -63,22 +78,33 @@ impl CascadeOptions {
         let once: f64 = (0..levels).map(|level| run_bytes(level_keys(level)) / level_keys(level)).sum();
         let last_keys = level_keys(levels - 1).min(keys as f64);
         let last_byte = run_bytes(last_keys) / last_keys;
-        let (runs, reads, writes) = match self.policy {
+        // Runs of each level, on average and at most.
+        let (level_runs, runs, writes): (Vec<f64>, f64, f64) = match self.policy {
             Policy::Tiered { .. } => {
-                let runs = (fan_out - 1.0) * f64::from(levels);
-                (runs, (fan_out - 1.0) / 2.0 * f64::from(levels), once)
+                let each = (fan_out - 1.0) / 2.0;
+                (vec![each; levels as usize], (fan_out - 1.0) * f64::from(levels), once)
             }
             Policy::LazyLevelled { .. } => {
+                let mut each = vec![(fan_out - 1.0) / 2.0; levels as usize];
+                each[levels as usize - 1] = 1.0;
                 let others = (fan_out - 1.0) * f64::from(levels - 1);
-                (1.0 + others, 1.0 + others / 2.0, once + (fan_out / 2.0 - 1.0).max(0.0) * last_byte)
+                (each, 1.0 + others, once + (fan_out / 2.0 - 1.0).max(0.0) * last_byte)
             }
         };
+        let reads: f64 = level_runs.iter().sum();
         let flash_bytes = run_bytes(keys as f64) as u64;
+        let fences = flash_bytes as f64 / BLOCK_BYTES * FENCE_BYTES;
+        let front_bytes = standing_bytes(shares(self, threads).frozen_bytes).saturating_sub(fences as usize);
+        let lengths = (0..levels).map(|level| level_keys(level).min(keys as f64));
+        let (passed, front_bits) =
+            with_fronts(&level_runs, &lengths.collect::<Vec<f64>>(), front_bytes as u64);
         Ok(Plan {
             fingerprint_bits: self.bits(generation),
             levels,
             runs: runs as u32,
-            reads_a_lookup: reads.min(flushes),
+            runs_at_rest: (runs as u32).min(RUNS_AT_REST),
+            reads_a_lookup: passed * (flushes / reads).min(1.0),
+            front_bits_a_key: front_bits,
             writes_a_key: writes,
             flash_bytes,
             flash_peak_bytes: (flash_bytes + flash_bytes / 20 * 3 + 2 * run_bytes(memory_keys as f64) as u64)
@@ -120,5 +146,49 @@ impl CascadeOptions {
             }
         }
         Ok(best.map_or(self, |(_, options)| options))
+    }
+}
+
+/// How many of a level's runs a key that is not there passes, added up over the levels, and how many bits a key that takes of
+/// `front_bytes`; `runs[i]` runs of `keys[i]` keys are on level `i`.
+fn with_fronts(runs: &[f64], keys: &[f64], front_bytes: u64) -> (f64, f64) {
+    // Whole runs, which together are as long as those there are on average.
+    let whole: Vec<usize> = runs.iter().map(|runs| runs.ceil() as usize).collect();
+    let all: Vec<u64> = (whole.iter().zip(keys).zip(runs))
+        .flat_map(|((&whole, keys), runs)| {
+            std::iter::repeat_n((keys * runs / whole.max(1) as f64) as u64, whole)
+        })
+        .collect();
+    let bits = allot(&all, front_bytes);
+    let rate = |bits_a_key: u32| match bits_a_key {
+        0 => 1.0,
+        _ => FrontShape { bits_a_key, value_bits: 0 }.false_positive_rate(),
+    };
+    let (mut passed, mut first) = (0.0, 0);
+    for (&whole, runs) in whole.iter().zip(runs) {
+        let of_level = &bits[first..first + whole];
+        passed += of_level.iter().map(|&bits| rate(bits)).sum::<f64>() * runs / whole.max(1) as f64;
+        first += whole;
+    }
+    let taken: f64 = all.iter().zip(&bits).map(|(&keys, &bits)| keys as f64 * f64::from(bits)).sum();
+    (passed, taken / all.iter().sum::<u64>().max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_in_front_of_the_runs_saves_reads() {
+        let of = |memory_bytes: usize| {
+            CascadeOptions { memory_bytes, ..CascadeOptions::default() }.plan(1 << 26, 1).unwrap()
+        };
+        let (less, more) = (of(24 << 20), of(512 << 20));
+        assert!(less.front_bits_a_key < 3.0 && more.front_bits_a_key > 9.0, "{less:?} {more:?}");
+        assert!(more.reads_a_lookup < 0.1 && less.reads_a_lookup > 1.0, "{less:?} {more:?}");
+        // Five bits before three runs.
+        let (passed, bits) = with_fronts(&[3.0], &[1e6], 3_000_000 * 5 / 8);
+        assert!((passed - 0.2787).abs() < 0.001 && (bits - 5.0).abs() < 0.01, "{passed} {bits}");
+        assert_eq!(with_fronts(&[2.5, 1.0], &[1e6, 1e7], 0), (3.5, 0.0));
     }
 }

@@ -1,8 +1,8 @@
 //! Looks keys up: in the logs, in the packed runs, and in all runs on flash in one wave of reads.
 
 use super::shared::Shared;
-use super::table::FilterVersion;
-use crate::filter::run::{FingerprintSegment, PackedRun, Source, count_many};
+use super::table::{FilterRun, FilterState, FilterVersion};
+use crate::filter::run::{FingerprintSegment, PackedRun, Sign, Source, count_many};
 use crate::lock::lock;
 use crate::{KeyHash, Result};
 use std::sync::Arc;
@@ -21,11 +21,23 @@ pub struct CascadeReader {
 pub(super) struct View {
     pub(super) packed: Vec<Arc<PackedRun>>,
     pub(super) runs: Vec<Arc<FingerprintSegment>>,
+    pub(super) version: Arc<FilterVersion>,
+    /// Removals on flash may be of insertions that are in RAM.
+    has_late_removals: bool,
 }
 
 impl View {
-    pub(super) fn of(version: &FilterVersion) -> Self {
+    pub(super) fn of(state: &FilterState) -> Self {
+        let version = state.version();
+        // All that is older than what is in RAM is on flash: there, no key was removed more often than it was inserted. So a key that
+        // is in RAM more often than it was removed there is in the filter, if no newer removals are on flash already.
+        let removes = |run: &FilterRun| {
+            run.class.sign == Sign::Removals || run.pieces.iter().any(|piece| piece.tombstones() > 0)
+        };
+        let mut removals = version.runs.iter().filter(|run| removes(run));
         View {
+            version: Arc::clone(version),
+            has_late_removals: removals.any(|run| state.has_in_memory_up_to(run.span.newest)),
             packed: version.frozen.iter().map(|packed| Arc::clone(&packed.entries)).collect(),
             runs: version.runs.iter().flat_map(|run| run.pieces.iter().cloned()).collect(),
         }
@@ -77,16 +89,18 @@ impl Shared {
         Ok(answers)
     }
 
-    /// Sets `sums` to the counts of ascending prefixes of hashes, added up over the whole filter. If only their `presence` is of
+    /// Sets `sums` to the counts of ascending prefixes of hashes, added up over the whole filter; one that is not above 0 says no more
+    /// than that, for removals of what is not there are not read. If only their `presence` is of
     /// interest, what is in RAM is not looked for on flash.
     ///
     /// # Cost
-    /// At most a block read a prefix and run, all in one wave; neighbouring blocks are read together.
+    /// At most a block read a prefix and run of insertions, all in one wave, and then one a run of removals for what is there;
+    /// neighbouring blocks are read together.
     pub(super) fn sums(&self, prefixes: &[u64], presence: bool, sums: &mut Vec<i64>) -> Result<()> {
         self.files.check_process()?;
         sums.clear();
         sums.resize(prefixes.len(), 0);
-        let View { packed, runs } = self.look(prefixes, sums)?;
+        let View { packed, runs, version, has_late_removals } = self.look(prefixes, sums)?;
         for packed in &packed {
             packed.count_many(prefixes, sums)?;
         }
@@ -94,7 +108,8 @@ impl Shared {
         if runs.is_empty() {
             return Ok(());
         }
-        if !presence || sums.iter().all(|&sum| sum <= 0) {
+        self.tend_fronts(&version);
+        if !presence || has_late_removals || sums.iter().all(|&sum| sum <= 0) {
             return count_many(&self.files, &runs, prefixes, DEPTH, sums);
         }
         let open: Vec<usize> = (0..sums.len()).filter(|&i| sums[i] <= 0).collect();
@@ -109,7 +124,7 @@ impl Shared {
     fn look(&self, prefixes: &[u64], sums: &mut [i64]) -> Result<View> {
         self.tree.join_frozen()?;
         let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
-        let view = View::of(&self.tree.version());
+        let view = View::of(&self.state());
         let mut entries = Vec::new();
         for slot in slots.iter_mut().filter(|slot| !slot.log.is_empty()) {
             let mask = self.place(slot.class).mask;

@@ -2,6 +2,8 @@
 
 use super::CascadeFilter;
 use super::options::CascadeOptions;
+use super::table::FilterRun;
+use crate::filter::run::Sign;
 use crate::lock::lock;
 
 /// What a filter holds and costs at this moment, from [`CascadeFilter::report`].
@@ -20,7 +22,7 @@ pub struct Report {
     pub in_memory: u64,
     /// Bytes of the runs on flash.
     pub flash_bytes: u64,
-    /// RAM that logs, packed runs and fences take, in bytes.
+    /// RAM that logs, packed runs, fences and fronts take, in bytes.
     pub memory_bytes: usize,
     /// The false-positive rate that is to be expected now.
     pub false_positive_rate: f64,
@@ -37,7 +39,7 @@ pub struct Report {
 }
 
 /// A run of a [`Report`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RunReport {
     /// Its level: runs of level 0 are as long as a flush of full RAM.
     pub level: i32,
@@ -45,6 +47,10 @@ pub struct RunReport {
     pub fingerprint_bits: u32,
     /// Different fingerprints.
     pub fingerprints: u64,
+    /// Whether these were removed: they wait for a merge with what they take.
+    pub is_removals: bool,
+    /// Bits a fingerprint of its front in RAM; 0 where it has none.
+    pub front_bits: f64,
     /// Bytes on flash.
     pub bytes: u64,
     /// Its pane.
@@ -61,29 +67,31 @@ impl CascadeFilter {
         let in_logs: u64 = slots.iter().map(|slot| slot.log.len() as u64).sum();
         let packed = || version.frozen.iter().map(|packed| &*packed.entries);
         let runs = || version.runs.iter();
-        let counted = || version.counted();
-        let tombstones = packed().map(|run| run.tombstones()).sum::<u64>()
-            + counted().map(|(_, size)| size.tombstones).sum::<u64>();
-        let entries = in_logs
-            + packed().map(|run| run.fingerprints()).sum::<u64>()
-            + counted().map(|(_, size)| size.entries).sum::<u64>();
         // A key errs where one of the fingerprints is its own.
         let value_bits = shared.options.value_bits as i32;
         let share =
             |bits: u32, fingerprints: u64| fingerprints as f64 * f64::from(2).powi(value_bits - bits as i32);
-        let false_positive_rate = in_logs as f64
-            * f64::from(2).powi(-(shared.options.bits(state.writes.generation) as i32))
-            + (version.frozen.iter())
-                .map(|one| share(one.class.bits, one.entries.fingerprints() - one.entries.tombstones()))
-                .sum::<f64>()
-            + counted().map(|(run, size)| share(run.class.bits, size.entries - size.tombstones)).sum::<f64>();
+        let sizes = (version.frozen.iter().map(|one| (one.class, one.size())))
+            .chain(version.counted().map(|(run, size)| (run.class, size)));
+        let (mut tombstones, mut inserted, mut occurrences, mut rate) = (0, 0, in_logs, 0.0);
+        for (class, size) in sizes {
+            if class.sign == Sign::Removals {
+                tombstones += size.entries;
+                continue;
+            }
+            tombstones += size.tombstones;
+            inserted += size.entries - size.tombstones;
+            occurrences += size.occurrences;
+            rate += share(class.bits, size.entries - size.tombstones);
+        }
+        let memtable_bits = shared.options.bits(state.writes.generation) + shared.options.value_bits;
+        let false_positive_rate = share(memtable_bits, in_logs) + rate;
+        let fingerprints = in_logs + inserted;
         let logs_bytes = slots.len() * shared.options.log_bytes();
         Report {
             options: shared.options,
-            fingerprints: entries - tombstones,
-            occurrences: in_logs
-                + packed().map(|run| run.occurrences()).sum::<u64>()
-                + counted().map(|(_, size)| size.occurrences).sum::<u64>(),
+            fingerprints,
+            occurrences,
             tombstones,
             in_memory: in_logs + packed().map(|run| run.fingerprints()).sum::<u64>(),
             flash_bytes: runs().map(|run| run.size().bytes).sum(),
@@ -91,14 +99,18 @@ impl CascadeFilter {
                 + version.frozen_bytes
                 + runs().map(|run| run.size().memory_bytes).sum::<usize>(),
             false_positive_rate: false_positive_rate.min(1.0),
-            fullness: (entries - tombstones) as f64 / shared.options.keys as f64,
+            fullness: fingerprints as f64 / shared.options.keys as f64,
             generation: state.writes.generation,
             pane: state.writes.pane,
             runs: runs()
-                .map(|run| RunReport {
+                .map(|run: &FilterRun| RunReport {
                     level: run.level,
                     fingerprint_bits: run.class.bits,
                     fingerprints: run.size().entries,
+                    is_removals: run.class.sign == Sign::Removals,
+                    front_bits: run.pieces.iter().map(|piece| piece.front_bytes()).sum::<usize>() as f64
+                        * 8.0
+                        / run.size().entries.max(1) as f64,
                     bytes: run.size().bytes,
                     pane: run.class.pane,
                 })

@@ -4,6 +4,7 @@
 //! stand when the filter is opened again. Merges go on beside commits too; `lsm/commit` tells when the space of what they read comes back.
 
 use super::format::{OLDEST_VERSION, State};
+use super::fronts::Fronts;
 use super::options::CascadeOptions;
 use super::shared::Shared;
 use super::table::{FilterState, FingerprintTable};
@@ -112,7 +113,7 @@ impl CascadeFilter {
 
     fn open_with(store: &Store, name: &str, options: CascadeOptions) -> Result<Self> {
         let State { writes, tree, .. } = decode(name, &found(store, name)?)?;
-        let table = FingerprintTable { options, kind: kind_of(store) };
+        let table = FingerprintTable { options, kind: kind_of(store), fronts: Fronts::new(0, 0, 0) };
         let version = tree.open(&table, store.files(), name)?;
         let mut state = FilterState::new(writes, tree.memtables, options.writers, version);
         state.note_committed(tree, writes);
@@ -129,7 +130,11 @@ impl CascadeFilter {
         let read_only = store.is_read_only().then(|| store.device().path());
         let spawner = store.workers().spawner();
         let limits = shares(&options, spawner.threads());
-        let table = FingerprintTable { options, kind: kind_of(store) };
+        // Buffers keep half of what they share with fences and fronts. Where nothing is written, there are none.
+        let in_front =
+            if read_only.is_some() { options.memory_bytes / 4 * 3 } else { limits.frozen_bytes / 2 };
+        let fronts = Fronts::new(options.value_bits, in_front, limits.lanes * (limits.merges + 1));
+        let table = FingerprintTable { options, kind: kind_of(store), fronts };
         let files = store.files().clone();
         let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
         let shared = Shared::new(options, files, read_only, tree);
@@ -177,7 +182,9 @@ where
         Err(Error::AlreadyExists { .. }) if store.is_read_only() => return Ok(participant),
         attached => attached?,
     }
-    lock(&participant).as_ref().tree.publish_by(store.publisher(name));
+    if !store.is_read_only() {
+        lock(&participant).as_ref().tree.serve(store.publisher(name));
+    }
     Ok(participant)
 }
 

@@ -4,12 +4,12 @@ use super::memtable::Memtable;
 use super::options::CascadeOptions;
 use super::table::{FilterState, FilterTree};
 use super::write_class::WriteClass;
-use crate::filter::run::RunKind;
+use crate::filter::run::{RunKind, Sign};
 use crate::store::Files;
 use crate::{Error, Result};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// A writer's memtable, and what its entries belong to.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(super) struct Slot {
 
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// For the background.
+    pub(super) this: Weak<Shared>,
     pub(super) options: CascadeOptions,
     pub(super) files: Files,
     /// The kind of all runs, but for the length of fingerprints.
@@ -42,7 +44,8 @@ impl Shared {
     ) -> Arc<Self> {
         let class = tree.state().writes;
         let slot = |_| Mutex::new(Slot { log: Memtable::new(&options), class });
-        Arc::new(Shared {
+        Arc::new_cyclic(|this| Shared {
+            this: this.clone(),
             slots: (0..options.writers).map(slot).collect(),
             options,
             files,
@@ -60,7 +63,7 @@ impl Shared {
 
     /// Bits of the entries of a class, values among them.
     pub(super) fn entry_bits(&self, class: WriteClass) -> u32 {
-        class.run_class(&self.options).bits
+        class.run_class(&self.options, Sign::Insertions).bits
     }
 
     /// The revision of what new entries belong to; without a lock.

@@ -1,12 +1,13 @@
 //! Runs of fingerprints, as the room `lsm` merges them.
 
 use super::format;
+use super::fronts::Fronts;
 use super::options::CascadeOptions;
 use super::write_class::WriteClass;
 use crate::Result;
-use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, PackedRun, RunKind, Source};
+use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, PackedRun, RunKind, Sign, Source};
 use crate::lsm::{
-    Choice, Input, LaneSpec, Order, Shape, Size, State, Stepped, StoredTree, Table, Tree, Version,
+    Choice, Input, LaneSpec, Order, Run, Shape, Size, State, Stepped, StoredTree, Table, Tree, Version,
     idle_groups,
 };
 use crate::store::{FileRef, Files, Record};
@@ -19,6 +20,8 @@ pub(super) struct FingerprintTable {
     pub(super) options: CascadeOptions,
     /// The kind of all runs, but for the length of fingerprints.
     pub(super) kind: RunKind,
+    /// What lookups ask before they read a run.
+    pub(super) fronts: Fronts,
 }
 
 /// What is merged with what.
@@ -28,15 +31,18 @@ pub(super) struct RunClass {
     pub(super) bits: u32,
     /// The pane that they came in, 0 where nothing is forgotten.
     pub(super) pane: u64,
+    /// Whether they were inserted or removed.
+    pub(super) sign: Sign,
 }
 
 pub(super) type FilterTree = Tree<FingerprintTable>;
 pub(super) type FilterState = State<FingerprintTable>;
 pub(super) type FilterVersion = Version<FingerprintTable>;
+pub(super) type FilterRun = Run<FingerprintTable>;
 
 impl FingerprintTable {
     pub(super) fn kind_of(&self, class: RunClass) -> RunKind {
-        RunKind { fingerprint_bits: class.bits, ..self.kind }
+        RunKind { fingerprint_bits: class.bits, sign: class.sign, ..self.kind }
     }
 }
 
@@ -46,6 +52,31 @@ impl RunClass {
         let shift = 64 - self.bits;
         hashes.start().div_ceil(1 << shift)..=hashes.end() >> shift
     }
+}
+
+/// Removals are merged with insertions once they are as many as a third of them. Each such merge then costs a removal four entries read
+/// and two written, and what was removed takes at most a quarter of the flash, and as much for the removals.
+const REMOVALS_SHARE: u64 = 3;
+
+/// The merge in which insertions and removals annihilate, if it is due: of all runs of a length and pane up to an age, so that hardly a
+/// removal is left that finds nothing to take. Runs that are being merged bound the age; it must have most of the entries.
+fn annihilation(runs: &[Shape<RunClass>]) -> Option<Choice<RunClass>> {
+    let removals = runs.iter().filter(|run| run.class.sign == Sign::Removals);
+    let mut wholes: Vec<RunClass> = removals.map(|run| FingerprintTable::whole_class(run.class)).collect();
+    wholes.dedup();
+    wholes.into_iter().find_map(|class| {
+        let of_it = || runs.iter().filter(|run| FingerprintTable::whole_class(run.class) == class);
+        let busy_from = of_it().filter(|run| run.is_busy).map(|run| run.span.oldest).min();
+        let old = || of_it().filter(|run| busy_from.is_none_or(|busy| run.span.newest < busy));
+        let entries = |all: &mut dyn Iterator<Item = &Shape<RunClass>>, sign: Sign| -> u64 {
+            all.filter(|run| run.class.sign == sign).map(|run| run.entries).sum()
+        };
+        let (inserted, removed) =
+            (entries(&mut old(), Sign::Insertions), entries(&mut old(), Sign::Removals));
+        let is_most = 2 * inserted >= entries(&mut of_it(), Sign::Insertions);
+        let is_due = removed > 0 && inserted > 0 && is_most && removed >= inserted / REMOVALS_SHARE;
+        is_due.then(|| Choice { inputs: old().map(|run| run.id).collect(), class })
+    })
 }
 
 impl Table for FingerprintTable {
@@ -83,7 +114,7 @@ impl Table for FingerprintTable {
             tombstones: segment.tombstones(),
             occurrences: segment.occurrences(),
             bytes: segment.file_ref().bytes,
-            memory_bytes: segment.memory_bytes(),
+            memory_bytes: segment.memory_bytes() + segment.front_bytes(),
         }
     }
 
@@ -97,9 +128,13 @@ impl Table for FingerprintTable {
         }
     }
 
+    fn extra_bytes(&self) -> usize {
+        self.fronts.filled_bytes()
+    }
+
     fn begin(&self, files: &Files, inputs: &[Input<Self>], lane: &LaneSpec<RunClass>) -> Result<Merge> {
         let LaneSpec { class, is_oldest, is_behind, .. } = *lane;
-        let options = MergeOptions { is_oldest, is_ahead: false, is_behind };
+        let options = MergeOptions { is_oldest, is_ahead: false, is_behind, front: self.fronts.order() };
         let sources: Vec<Source<'_>> = (inputs.iter())
             .map(|input| match input {
                 Input::Flash(segment) => Source::Flash(segment),
@@ -115,23 +150,22 @@ impl Table for FingerprintTable {
         Ok(Stepped { entries: merge.progress().fingerprints - before, has_more })
     }
 
-    fn finish(&self, files: &Files, merge: Merge, class: RunClass) -> Result<Option<FingerprintSegment>> {
-        let info = merge.finish()?;
-        if info.fingerprints == 0 {
-            files.discard(info.file.id)?;
-            return Ok(None);
-        }
-        let segment = FingerprintSegment::open(files, &info.file, self.kind_of(class));
-        segment.map(Some).inspect_err(|_| drop(files.discard(info.file.id)))
+    fn finish(&self, files: &Files, merge: Merge, _: RunClass) -> Result<Option<FingerprintSegment>> {
+        merge.finish_run(files)
     }
 
     fn join(&self, inputs: &[Arc<PackedRun>], class: RunClass) -> Result<PackedRun> {
         PackedRun::merge(self.kind_of(class), inputs)
     }
 
-    /// Panes before the present one get no more entries: each becomes one run.
+    /// Panes before the present one get no more entries: each becomes one run. Removals that have become many meet what they take.
     fn wanted(writes: &WriteClass, runs: &[Shape<RunClass>]) -> Option<Choice<RunClass>> {
         let is_closed = |run: &Shape<RunClass>| (run.class.pane < writes.pane).then_some(run.class);
-        idle_groups(runs, is_closed).into_iter().next()
+        idle_groups(runs, is_closed).into_iter().next().or_else(|| annihilation(runs))
+    }
+
+    /// In the end removals have met all insertions.
+    fn whole_class(class: RunClass) -> RunClass {
+        RunClass { sign: Sign::Insertions, ..class }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::options::CascadeOptions;
 use super::table::{FilterState, RunClass};
-use crate::filter::run::PackedRun;
+use crate::filter::run::{PackedRun, Sign};
 
 /// Fewer keys are not worth a look at the whole filter of their own, as long as there are more.
 const TOGETHER_KEYS_MIN: u64 = 1 << 12;
@@ -19,9 +19,9 @@ pub(super) struct WriteClass {
 }
 
 impl WriteClass {
-    /// The class of the runs of such entries.
-    pub(super) fn run_class(self, options: &CascadeOptions) -> RunClass {
-        RunClass { bits: options.bits(self.generation) + options.value_bits, pane: self.pane }
+    /// The class of the runs of such insertions, or removals.
+    pub(super) fn run_class(self, options: &CascadeOptions, sign: Sign) -> RunClass {
+        RunClass { bits: options.bits(self.generation) + options.value_bits, pane: self.pane, sign }
     }
 }
 
@@ -38,15 +38,20 @@ impl FilterState {
         options.capacity(generation).saturating_sub(self.fingerprints_of(generation, options))
     }
 
-    /// Takes the frozen memtable of a writer in, or a packed run that had none, and begins a generation if this one is full.
+    /// Takes the frozen memtable of a writer in, its insertions and its removals, or packed runs that had none, and begins a generation if
+    /// this one is full.
     pub(super) fn add_packed(
         &mut self,
         writer: Option<usize>,
-        run: PackedRun,
+        runs: impl IntoIterator<Item = PackedRun>,
         class: WriteClass,
         options: &CascadeOptions,
     ) {
-        self.push_frozen(writer, run, class.run_class(options));
+        let with_class = |run: PackedRun| {
+            let sign = run.kind().sign;
+            (run, class.run_class(options, sign))
+        };
+        self.push_frozen(writer, runs.into_iter().map(with_class));
         if class == self.writes && self.left(options) == 0 {
             self.begin_generation(options);
         }
@@ -90,11 +95,13 @@ impl FilterState {
         }
     }
 
-    /// Different fingerprints of a generation, as far as is known without merging.
+    /// Different fingerprints that were inserted in a generation, as far as is known without merging. Removals take none of its room: no
+    /// key is taken for one of them.
     fn fingerprints_of(&self, generation: u32, options: &CascadeOptions) -> u64 {
         let bits = options.bits(generation) + options.value_bits;
-        let packed = self.version().frozen.iter().filter(|packed| packed.class.bits == bits);
-        let runs = self.version().counted().filter(|(run, _)| run.class.bits == bits);
+        let is_of_it = |class: RunClass| class.bits == bits && class.sign == Sign::Insertions;
+        let packed = self.version().frozen.iter().filter(|packed| is_of_it(packed.class));
+        let runs = self.version().counted().filter(|(run, _)| is_of_it(run.class));
         packed.map(|packed| packed.size().entries).chain(runs.map(|(_, size)| size.entries)).sum()
     }
 }

@@ -87,6 +87,20 @@ impl Source<'_> {
         }
     }
 
+    /// How many fingerprints it has in `range`, or some blocks' more.
+    pub(super) fn fingerprints_within(&self, range: &RangeInclusive<u64>) -> u64 {
+        let (all, blocks, within) = match self {
+            Source::Flash(run) => {
+                let within = run.blocks_of(range);
+                (run.fingerprints(), run.blocks(), within.end - within.start)
+            }
+            Source::Memory(run) => {
+                (run.fingerprints(), run.blocks() as u64, run.blocks_of(range).len() as u64)
+            }
+        };
+        (u128::from(all) * u128::from(within) / u128::from(blocks.max(1))) as u64
+    }
+
     fn cursor(&self, range: RangeInclusive<u64>, is_ahead: bool) -> Result<Cursor> {
         Ok(match self {
             Source::Flash(run) => Cursor::Flash(Box::new(run.cursor_within(range, is_ahead)?)),

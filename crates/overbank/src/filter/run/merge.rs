@@ -8,11 +8,12 @@
 //! 2. The new run is the same however the merge was cut into steps.
 //! 3. Merges of the same inputs over adjacent ranges, by a thread each, give runs whose ranges are disjoint: the pieces of one level.
 
-use super::RunKind;
 use super::entries::Entries;
+use super::front::{FrontBuilder, FrontOrder};
 use super::inputs::{Inputs, Progress, Source};
 use super::packed::{PackedRun, Packer};
 use super::writer::{RunInfo, RunWriter};
+use super::{FingerprintSegment, RunKind};
 use crate::Result;
 use crate::error::invalid;
 use crate::store::Files;
@@ -29,6 +30,8 @@ pub struct MergeOptions {
     pub is_ahead: bool,
     /// A thread writes.
     pub is_behind: bool,
+    /// The front that [`Merge::finish_run`] puts before the new run.
+    pub front: Option<FrontOrder>,
 }
 
 /// A merge of runs under way. Dropped before [`Merge::finish`], it removes its file.
@@ -64,7 +67,8 @@ impl Merge {
     /// run of insertions removals go too: they annihilate.
     ///
     /// # Errors
-    /// `Incompatible` if a source's fingerprints are of another kind, or are insertions in a merge of removals; what [`Files::create`] says.
+    /// `Incompatible` if a source's fingerprints are of another kind, or are insertions in a merge of removals; what
+    /// [`Files::create`] says.
     pub fn new(
         files: &Files,
         kind: RunKind,
@@ -72,11 +76,15 @@ impl Merge {
         range: RangeInclusive<u64>,
         options: MergeOptions,
     ) -> Result<Self> {
-        Ok(Merge {
-            inputs: Inputs::new(kind, sources, &range, options.is_ahead)?,
-            writer: Some(RunWriter::create(files, kind, options.is_behind)?),
-            is_oldest: options.is_oldest,
-        })
+        let inputs = Inputs::new(kind, sources, &range, options.is_ahead)?;
+        let mut writer = RunWriter::create(files, kind, options.is_behind)?;
+        let keys: u64 = sources.iter().map(|source| source.fingerprints_within(&range)).sum();
+        let is_short =
+            |order: &FrontOrder| keys * u64::from(order.shape.bits_a_key) / 8 <= order.bytes_max as u64;
+        if let Some(FrontOrder { shape, .. }) = options.front.filter(is_short) {
+            writer = writer.with_front(FrontBuilder::new(kind, shape, &range, keys));
+        }
+        Ok(Merge { inputs, writer: Some(writer), is_oldest: options.is_oldest })
     }
 
     /// Merges until about `budget_blocks` blocks were unpacked, at least one window; whether there is more. What it did is the change
@@ -123,6 +131,27 @@ impl Merge {
             Some(writer) => writer.finish(),
             None => over(),
         }
+    }
+}
+
+impl Merge {
+    /// [`Merge::finish`], and opens the new run, with its front if it was to have one; `None`, and no file, where nothing was left.
+    ///
+    /// # Errors
+    /// As [`Merge::finish`] and [`FingerprintSegment::open`]; no file is left then.
+    pub fn finish_run(mut self, files: &Files) -> Result<Option<FingerprintSegment>> {
+        self.step(u64::MAX)?;
+        let Some(writer) = self.writer else { return over() };
+        let kind = writer.kind();
+        let (info, front) = writer.finish_with_front()?;
+        if info.fingerprints == 0 {
+            files.discard(info.file.id)?;
+            return Ok(None);
+        }
+        let run = FingerprintSegment::open(files, &info.file, kind);
+        let run = run.inspect_err(|_| drop(files.discard(info.file.id)))?;
+        run.set_front(front);
+        Ok(Some(run))
     }
 }
 

@@ -28,6 +28,7 @@
 //! | write n | O(n) | 0 | n (r + 2.1) / 32,768 | 1.2 MiB; 2.2 if written behind |
 //! | open | | 2 + 1/952 of the run | 0 | 4.5 bytes a block: 1.1 MiB a GiB |
 //! | look up k in l runs | O(k l) | at most k l | 0 | the reads in flight |
+//! | look up k behind fronts | O(k l) | those that pass: of b bits a key about 2^(-0.7 b) | 0 | b n bits; see `front` |
 //! | cursor | O(n) | the range's, once | 0 | 256 KiB; 512 if read ahead |
 //! | merge of m runs | O(n lg m) | all, once | the result, once | a writer, m cursors, 16 KiB unpacked of each, of few 64 to 128 |
 //!
@@ -44,6 +45,7 @@ mod encode;
 mod entries;
 mod exceptions;
 mod format;
+mod front;
 mod inputs;
 mod merge;
 mod packed;
@@ -57,11 +59,12 @@ mod writer;
 
 pub use cursor::RunCursor;
 pub use entries::Entries;
+pub use front::{BITS_RANGE, Front, FrontBuilder, FrontOrder, FrontShape, allot};
 pub use inputs::{Progress, Source};
 pub use merge::{Merge, MergeOptions, MergedCursor};
 pub use packed::{PackedCursor, PackedRun};
 pub use query::count_many;
-pub use reader::FingerprintSegment;
+pub use reader::{FingerprintSegment, FrontScan};
 pub use values::{Values, values_many};
 pub use writer::{RunInfo, RunWriter};
 

@@ -140,6 +140,10 @@ impl PackedRun {
         PackedCursor { run: Arc::clone(self), blocks, range }
     }
 
+    pub(super) fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
     /// The blocks that may have a fingerprint in `range`.
     pub(super) fn blocks_of(&self, range: &RangeInclusive<u64>) -> Range<usize> {
         let start = self.blocks.partition_point(|block| block.first <= *range.start()).saturating_sub(1);

@@ -24,6 +24,9 @@ const READS: Coalesce = Coalesce { longest_blocks: 16, gap_blocks: 1, depth: 1, 
 /// In dense batches, so many questions are put to a block at a time; it has room for a few times as many.
 const STRIDE: usize = 8;
 
+/// So many questions ahead, the line of a front is asked for: in a sparse batch each is a cache miss.
+const FRONT_AHEAD: usize = 12;
+
 /// A block, and the questions that it may answer.
 pub(super) struct Group {
     pub(super) run: usize,
@@ -51,7 +54,8 @@ impl Group {
 /// then, so runs of them are read for such fingerprints only, in a second wave: a count that is not above 0 says "not there", no more.
 ///
 /// # Cost
-/// At most a block read a run and prefix, each block once; neighbouring ones in reads of up to 64 KiB. A run whose range has none of the
+/// At most a block read a run and prefix, each block once, none where the run's front says that the prefix is not there;
+/// neighbouring ones in reads of up to 64 KiB. A run whose range has none of the
 /// prefixes costs two binary searches. RAM: 40 bytes a block, and the reads in flight.
 ///
 /// # Errors
@@ -130,6 +134,17 @@ fn find_groups(at: usize, run: &FingerprintSegment, prefixes: &[u64], groups: &m
     // A level is often cut into runs of disjoint ranges: each is asked what it may know.
     let within = run.within(prefixes);
     let blocks_of = |i: usize| run.block_of(run.kind.fingerprint_of(prefixes[i]));
+    if let Some(front) = run.front() {
+        for i in within.clone() {
+            if let Some(&soon) = prefixes.get(i + FRONT_AHEAD) {
+                front.prefetch(soon);
+            }
+            if front.may_have(prefixes[i]) {
+                blocks_of(i).for_each(|block| Group::ask(groups, own, at, block, i..i + 1));
+            }
+        }
+        return;
+    }
     let mut i = within.start;
     while i < within.end {
         let blocks = blocks_of(i);

@@ -1,15 +1,18 @@
 //! Opens a run.
 
 use super::cursor::RunCursor;
+use super::entries::Entries;
 use super::format::{Meta, OLDEST_VERSION, fingerprint_max};
+use super::front::{Front, FrontBuilder, FrontShape};
 use super::{RunKind, query};
 use crate::error::corrupt_bytes;
+use crate::lock::{read, write};
 use crate::segment::Segment;
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 /// An open run: its fences are in RAM. Shared by all threads; it stays readable after its file is removed.
 #[derive(Debug)]
@@ -17,8 +20,18 @@ pub struct FingerprintSegment {
     pub(super) segment: Arc<Segment>,
     pub(super) kind: RunKind,
     meta: Meta,
+    /// What lookups ask before they read; one for all that see a part of the file. The lock is held to take a handle of it only.
+    front: Arc<RwLock<Option<Arc<Front>>>>,
     /// What stands below this fingerprint is not seen; see [`FingerprintSegment::clipped`].
     first: u64,
+}
+
+/// A scan that makes a front of a run, a few blocks at a time: for runs that were opened without one, or with another length.
+#[derive(Debug)]
+pub struct FrontScan {
+    cursor: RunCursor,
+    builder: FrontBuilder,
+    entries: Entries,
 }
 
 impl FingerprintSegment {
@@ -38,7 +51,8 @@ impl FingerprintSegment {
             let (expected, found) = (format!("{:?}", kind.sign), format!("{:?}", meta.sign));
             return Err(Error::Incompatible { what: "what a run's counts are of", expected, found });
         }
-        let run = FingerprintSegment { segment: Arc::new(segment), kind, meta, first: 0 };
+        let run =
+            FingerprintSegment { segment: Arc::new(segment), kind, meta, front: Arc::default(), first: 0 };
         run.check_range(file)?;
         Ok(run)
     }
@@ -48,8 +62,9 @@ impl FingerprintSegment {
     pub(crate) fn clipped(&self, border: u64) -> Option<Self> {
         let (_, last) = self.segment.hash_range()?;
         let first = border.div_ceil(1 << self.kind.shift()).max(self.first);
-        let (segment, kind, meta) = (Arc::clone(&self.segment), self.kind, self.meta);
-        (border <= last).then_some(FingerprintSegment { segment, kind, meta, first })
+        let (segment, front) = (Arc::clone(&self.segment), Arc::clone(&self.front));
+        let FingerprintSegment { kind, meta, .. } = *self;
+        (border <= last).then_some(FingerprintSegment { segment, kind, meta, front, first })
     }
 
     /// The hashes from the first to the last that it may have.
@@ -88,9 +103,48 @@ impl FingerprintSegment {
         self.meta.occurrences
     }
 
-    /// RAM that the fences take, in bytes.
+    /// RAM that the fences take, in bytes; the front comes on top, see [`FingerprintSegment::front_bytes`].
     pub fn memory_bytes(&self) -> usize {
         self.segment.memory_bytes()
+    }
+
+    /// What tells without a read of most keys that are not in it that they are not.
+    pub fn front(&self) -> Option<Arc<Front>> {
+        read(&self.front).clone()
+    }
+
+    /// Puts a front of this run, made by [`Merge::finish_run`](super::Merge::finish_run) or a [`FrontScan`], before it, or takes it
+    /// away. Lookups under way go on with what there was.
+    pub fn set_front(&self, front: Option<Front>) {
+        *write(&self.front) = front.map(Arc::new);
+    }
+
+    /// Halves the front, or takes it away unless `is_kept` or where it is as short as can be; returns how many bytes of RAM that frees.
+    pub(crate) fn shorten_front(&self, is_kept: bool) -> usize {
+        let Some(front) = self.front() else { return 0 };
+        let halved =
+            is_kept.then(|| front.halved()).filter(|half| half.memory_bytes() < front.memory_bytes());
+        let left = halved.as_ref().map_or(0, Front::memory_bytes);
+        self.set_front(halved);
+        front.memory_bytes() - left
+    }
+
+    /// RAM that the front takes, in bytes.
+    pub fn front_bytes(&self) -> usize {
+        read(&self.front).as_ref().map_or(0, |front| front.memory_bytes())
+    }
+
+    /// Begins to make a front of this run; it outlives the run.
+    ///
+    /// # Errors
+    /// None yet; the scan's calls have theirs.
+    pub fn scan_front(&self, shape: FrontShape) -> Result<FrontScan> {
+        let range = self.segment.hash_range().unwrap_or((0, 0));
+        let range = self.kind.fingerprint_of(range.0)..=self.kind.fingerprint_of(range.1);
+        let builder = FrontBuilder::new(self.kind, shape, &range, self.fingerprints());
+        // Of the whole file, for others may see more of it.
+        let cursor = RunCursor::new(self, 0..=u64::MAX, false)?;
+        Ok(FrontScan { cursor, builder, entries: Entries::default() })
     }
 
     /// The block that has `fingerprint` if one has: none outside the run's range, and for one fingerprint in 10^8 two, where the
@@ -162,7 +216,7 @@ impl FingerprintSegment {
     pub fn verify(&self) -> Result<()> {
         self.segment.verify()?;
         let mut cursor = RunCursor::new(self, 0..=u64::MAX, false)?;
-        let mut entries = super::Entries::default();
+        let mut entries = Entries::default();
         let (mut fingerprints, mut tombstones, mut occurrences) = (0, 0, 0u64);
         while cursor.next_block(&mut entries)? {
             fingerprints += entries.len() as u64;
@@ -197,6 +251,35 @@ impl FingerprintSegment {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl FrontScan {
+    /// Goes on for `blocks` blocks; whether there is more.
+    ///
+    /// # Cost
+    /// So many block reads, in order, 64 at a time.
+    ///
+    /// # Errors
+    /// `Corrupt`, or what the device says. The scan is of no use then.
+    pub fn step(&mut self, blocks: u64) -> Result<bool> {
+        for _ in 0..blocks {
+            self.entries.clear();
+            if !self.cursor.next_block(&mut self.entries)? {
+                return Ok(false);
+            }
+            self.builder.push(self.entries.fingerprints());
+        }
+        Ok(true)
+    }
+
+    /// Scans what is left, and gives the front.
+    ///
+    /// # Errors
+    /// As [`FrontScan::step`].
+    pub fn finish(mut self) -> Result<Front> {
+        self.step(u64::MAX)?;
+        Ok(self.builder.finish())
     }
 }
 

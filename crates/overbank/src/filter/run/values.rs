@@ -76,13 +76,17 @@ pub fn values_many(
         let keys = Keys::new(source.kind(), value_bits)?;
         match source {
             Source::Flash(run) => {
-                let blocks = |range| run.blocks_of(&range);
+                let front = run.front();
+                let blocks = |prefix, range| match &front {
+                    Some(front) if !front.may_have(prefix) => 0..0,
+                    _ => run.blocks_of(&range),
+                };
                 keys.groups(runs.len(), prefixes, blocks, &mut groups);
                 runs.push(run);
             }
             Source::Memory(run) => {
                 let mut own = Vec::new();
-                let blocks = |range| {
+                let blocks = |_, range| {
                     let blocks = run.blocks_of(&range);
                     blocks.start as u64..blocks.end as u64
                 };
@@ -127,12 +131,12 @@ impl Keys {
         &self,
         run: usize,
         prefixes: &[u64],
-        blocks: impl Fn(RangeInclusive<u64>) -> Range<u64>,
+        blocks: impl Fn(u64, RangeInclusive<u64>) -> Range<u64>,
         groups: &mut Vec<Group>,
     ) {
         let own = groups.len();
         for (i, &prefix) in prefixes.iter().enumerate() {
-            for block in blocks(self.range(prefix)) {
+            for block in blocks(prefix, self.range(prefix)) {
                 Group::ask(groups, own, run, block, i..i + 1);
             }
         }

@@ -11,6 +11,7 @@
 use super::encode::Cutter;
 use super::entries::{Entries, Totals};
 use super::format::{Meta, check_bits, fingerprint_max};
+use super::front::{Front, FrontBuilder};
 use super::{RunKind, Sign};
 use crate::error::invalid;
 use crate::segment::{BODY_BYTES, SegmentWriter};
@@ -48,6 +49,8 @@ pub struct RunWriter {
     last_cut: Option<u64>,
     /// Of what was cut.
     totals: Totals,
+    /// The run's front, if it is to have one.
+    front: Option<FrontBuilder>,
     /// Scratch: places of repetitions.
     twins: Vec<u32>,
     body: Box<[u8; BODY_BYTES]>,
@@ -68,9 +71,19 @@ impl RunWriter {
             is_broken: false,
             last_cut: None,
             totals: Totals::default(),
+            front: None,
             twins: Vec::new(),
             body: Box::new([0; BODY_BYTES]),
         })
+    }
+
+    /// Lets it fill a front with all that comes, which [`RunWriter::finish_with_front`] gives.
+    pub fn with_front(self, front: FrontBuilder) -> Self {
+        RunWriter { front: Some(front), ..self }
+    }
+
+    pub(super) fn kind(&self) -> RunKind {
+        self.kind
     }
 
     /// Takes fingerprints in order, each for one occurrence; repetitions add up, also from call to call.
@@ -144,7 +157,15 @@ impl RunWriter {
     ///
     /// # Errors
     /// `Full` or `Io`.
-    pub fn finish(mut self) -> Result<RunInfo> {
+    pub fn finish(self) -> Result<RunInfo> {
+        self.finish_with_front().map(|finished| finished.0)
+    }
+
+    /// [`RunWriter::finish`], and the front that was filled meanwhile.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn finish_with_front(mut self) -> Result<(RunInfo, Option<Front>)> {
         self.check_usable()?;
         self.cut(true)?;
         let Totals { tombstones, occurrences, .. } = self.totals;
@@ -152,7 +173,8 @@ impl RunWriter {
         let meta = Meta { fingerprint_bits, sign, tombstones, occurrences };
         let segment = self.segment.finish(&meta.encode())?;
         let (file, blocks, fingerprints) = (segment.file, segment.blocks, segment.entries);
-        Ok(RunInfo { file, blocks, fingerprints, tombstones, occurrences })
+        let front = self.front.map(FrontBuilder::finish);
+        Ok((RunInfo { file, blocks, fingerprints, tombstones, occurrences }, front))
     }
 
     /// Cuts blocks off the backlog; all of it if `is_last`.
@@ -168,6 +190,9 @@ impl RunWriter {
             start += keys;
         }
         if start > 0 {
+            if let Some(front) = &mut self.front {
+                front.push(&self.backlog.fingerprints[..start]);
+            }
             self.last_cut = Some(self.backlog.fingerprints[start - 1]);
             self.totals.add(self.backlog.all().slice(0, start));
             self.backlog.drop_front(start);

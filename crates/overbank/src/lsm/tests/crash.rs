@@ -4,9 +4,9 @@
 use super::Random;
 use super::kv::{Kv, key, limits, simulated, store_options};
 use crate::device::Device;
-use crate::device::sim::SimDevice;
 use crate::device::sim::explore::{self, Found, History, Subject};
 use crate::device::sim::planted::{Instead, WithoutDataSync};
+use crate::device::sim::{Plan, SimDevice};
 use crate::lsm::{Limits, Policy};
 use crate::store::Store;
 use crate::{Error, Result};
@@ -210,36 +210,47 @@ fn a_merge_that_panics_leaves_what_was_published_and_nobody_waiting() {
     }
 }
 
+/// Runs are long, and two become one.
+const LONG: Policy = Policy::Tiered { fan_out: 2 };
+
+fn long() -> Limits {
+    Limits { flush_entries: 4_000, frozen_bytes: 256 << 10, piece_bytes_min: 128 << 10, ..small() }
+}
+
+/// A table of 8,000 keys that is committed while most of it is merged, and how many blocks it had.
+fn half_merged(device: &SimDevice, store: &Store) -> (Arc<Kv>, u64) {
+    let kv = Kv::open_with(store, LONG, long()).unwrap();
+    for turn in 0..2 {
+        for number in 0..4_000 {
+            kv.put(key(2 * number + turn), Some(turn)).unwrap();
+        }
+        kv.flush().unwrap();
+    }
+    let runs = kv.tree.version().runs.len();
+    assert!(runs >= 2, "{runs} runs");
+    let blocks = kv.tree.version().flash_bytes() / 4096;
+    store.commit(b"before").unwrap();
+    // Three quarters of the merge.
+    let reads_at = device.io_counts().blocks_read;
+    while device.io_counts().blocks_read - reads_at < blocks * 3 / 4 {
+        assert!(kv.tree.step(true).unwrap());
+    }
+    store.commit(b"half").unwrap();
+    assert!(!kv.tree.version().merges.is_empty(), "nothing is half published");
+    (kv, blocks)
+}
+
 #[test]
 fn a_merge_that_was_cut_off_goes_on_where_it_stands() {
     for is_crash in [false, true] {
         let (device, store) = simulated(0);
-        let limits = Limits { flush_entries: 4_000, frozen_bytes: 256 << 10, ..small() };
-        let policy = Policy::Tiered { fan_out: 2 };
-        let kv = Kv::open_with(&store, policy, limits).unwrap();
-        for turn in 0..2 {
-            for number in 0..4_000 {
-                kv.put(key(2 * number + turn), Some(turn)).unwrap();
-            }
-            kv.flush().unwrap();
-        }
-        let runs = kv.tree.version().runs.len();
-        assert!(runs >= 2, "{runs} runs");
-        let blocks: u64 = kv.tree.version().flash_bytes() / 4096;
-        store.commit(b"before").unwrap();
-        // Three quarters of the merge.
-        let reads_at = device.io_counts().blocks_read;
-        while device.io_counts().blocks_read - reads_at < blocks * 3 / 4 {
-            assert!(kv.tree.step(true).unwrap());
-        }
-        store.commit(b"half").unwrap();
+        let (kv, blocks) = half_merged(&device, &store);
         let merges = kv.tree.version().merges.clone();
-        assert!(!merges.is_empty(), "nothing is half published");
-        let image = if is_crash { device.crash(crate::device::sim::Plan::Nothing, 1) } else { device.fork() };
+        let image = if is_crash { device.crash(Plan::Nothing, 1) } else { device.fork() };
         drop((kv, store));
         let image = Arc::new(image);
         let store = Store::open_on(image.clone(), store_options(0)).unwrap();
-        let kv = Kv::open_with(&store, policy, limits).unwrap();
+        let kv = Kv::open_with(&store, LONG, long()).unwrap();
         assert_eq!(kv.tree.version().merges.len(), merges.len());
         let reads_at = image.io_counts().blocks_read;
         kv.tree.finish_merges(0).unwrap();
@@ -249,4 +260,20 @@ fn a_merge_that_was_cut_off_goes_on_where_it_stands() {
         assert!(read < blocks / 2, "{read} of {blocks} blocks are read again");
         assert_eq!(kv.scan(0..=u64::MAX).unwrap().len(), 8_000);
     }
+}
+
+#[test]
+fn a_merge_that_ends_while_a_commit_is_under_way_is_in_the_next_record_once() {
+    let (device, store) = simulated(0);
+    let (kv, _) = half_merged(&device, &store);
+    kv.tree.prepare();
+    kv.tree.finish_merges(0).unwrap();
+    kv.tree.committed();
+    let (record, _) = kv.tree.state().to_publish().unwrap();
+    let is_under_way = |id| record.merges.iter().any(|merging| merging.has(id));
+    let spans: Vec<_> = record.runs.iter().filter(|run| !is_under_way(run.id)).map(|run| run.span).collect();
+    for (at, one) in spans.iter().enumerate() {
+        assert!(spans[..at].iter().all(|other| !one.overlaps(*other)), "{record:?}");
+    }
+    assert!(record.merges.is_empty(), "{record:?}");
 }

@@ -80,7 +80,7 @@ impl Kv {
         let tree = Tree::new(table, parts, policy, limits, state);
         let kv = Arc::new(Kv { tree, memtable: Mutex::default() });
         store.attach("kv", Arc::clone(&kv) as Arc<dyn Participant>)?;
-        kv.tree.publish_by(store.publisher("kv"));
+        kv.tree.serve(store.publisher("kv"));
         Ok(kv)
     }
 
@@ -108,7 +108,7 @@ impl Kv {
         }
         let batch = Batch(std::mem::take(memtable).into_iter().collect());
         let mut state = self.tree.state();
-        state.push_frozen(Some(0), batch, ());
+        state.push_frozen(Some(0), [(batch, ())]);
         self.tree.schedule(&mut state);
     }
 
@@ -119,7 +119,8 @@ impl Kv {
 
     pub(super) fn compact(&self) -> Result<()> {
         self.flush()?;
-        self.tree.finish_merges(self.tree.state().next_job())?;
+        let first_job = self.tree.state().next_job();
+        self.tree.finish_merges(first_job)?;
         self.tree.merge_all()
     }
 

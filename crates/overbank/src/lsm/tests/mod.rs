@@ -1,6 +1,7 @@
 //! What the room promises to any table: a small one where the newest entry wins, beside a map.
 
 mod crash;
+mod idle;
 mod kv;
 mod model;
 mod picker;

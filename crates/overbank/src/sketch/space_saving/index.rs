@@ -7,7 +7,8 @@
 //! 1. Between an entry and its home there is no empty place: deletion shifts back what follows.
 //! 2. The tag holds the home, so neither shifting nor a miss reads the hashes.
 //!
-//! Cost: one or two cache lines a look-up, mostly one place: at a quarter full 1.2 places for a hit, 1.4 for a miss. Source: Knuth, TAOCP 3, section 6.4, Algorithm R.
+//! Cost: one or two cache lines a look-up, mostly one place: at a quarter full 1.2 places for a hit, 1.4 for a miss.
+//! Source: Knuth, TAOCP 3, section 6.4, Algorithm R.
 //! The home comes from `low()`, since shards share the top bits of `high()`.
 
 use crate::KeyHash;

@@ -1,7 +1,6 @@
 //! Flash that merging takes beside the filter, counted on a device that has no more; and merges that go on after a restart.
 
 use super::*;
-use crate::device::Device;
 
 fn long() -> CascadeOptions {
     CascadeOptions {
@@ -98,4 +97,26 @@ fn a_merge_that_was_cut_off_goes_on_after_a_restart() {
         assert_eq!(held(&filter).count_many(&there).unwrap(), vec![1; there.len()]);
         store.commit(b"one").unwrap();
     }
+}
+
+#[test]
+fn a_filter_whose_writers_rest_comes_to_two_runs_by_itself() {
+    let (device, store) = simulated(2);
+    let options = CascadeOptions { policy: Policy::Tiered { fan_out: 64 }, ..long() };
+    let filter = store.cascade("f", options).unwrap();
+    for run in 0..8u64 {
+        held(&filter).insert(&keys(&store, run * 50_000..(run + 1) * 50_000)).unwrap();
+        held(&filter).flush().unwrap();
+    }
+    while held(&filter).report().runs.len() > 2 {
+        std::thread::yield_now();
+    }
+    let there = keys(&store, (0..400_000).step_by(997));
+    assert_eq!(held(&filter).count_many(&there).unwrap(), vec![1; there.len()]);
+    store.commit(b"").unwrap();
+    drop((filter, store));
+    // Who may not write merges nothing.
+    let store = Store::open_read_only_on(device, store_options(2)).unwrap();
+    let filter = CascadeFilter::open(&store, "f").unwrap();
+    assert!(!held(&filter).shared.tree.is_served());
 }

@@ -50,7 +50,8 @@ fn merge(store: &Store, files: &[FileRef], is_threaded: bool) -> crate::Result<R
         .map(|file| FingerprintSegment::open(store.files(), file, kind(BITS)))
         .collect::<crate::Result<_>>()?;
     let runs: Vec<&FingerprintSegment> = runs.iter().collect();
-    let options = MergeOptions { is_oldest: false, is_ahead: is_threaded, is_behind: is_threaded };
+    let options =
+        MergeOptions { is_oldest: false, is_ahead: is_threaded, is_behind: is_threaded, front: None };
     let sources: Vec<Source<'_>> = runs.into_iter().map(Source::Flash).collect();
     let mut merge = Merge::new(store.files(), kind(BITS), &sources, 0..=u64::MAX, options)?;
     while merge.step(100)? {}

@@ -52,7 +52,7 @@ proptest! {
         let store = store();
         let runs: Vec<FingerprintSegment> = models.iter().map(|model| run_of(store.files(), bits, model)).collect();
         let runs: Vec<&FingerprintSegment> = runs.iter().collect();
-        let merged = merge(&store, bits, &runs, MergeOptions { is_oldest, is_ahead: is_threaded, is_behind: is_threaded }, steps);
+        let merged = merge(&store, bits, &runs, MergeOptions { is_oldest, is_ahead: is_threaded, is_behind: is_threaded, front: None }, steps);
         let expected = sum(&models, is_oldest);
         prop_assert_eq!(read(&merged, false).unwrap(), listed(&expected));
         merged.verify().unwrap();
@@ -233,7 +233,7 @@ fn runs_of_many_blocks_and_other_sizes_merge() {
     let runs: Vec<FingerprintSegment> = models.iter().map(|model| run_of(store.files(), 22, model)).collect();
     let runs: Vec<&FingerprintSegment> = runs.iter().collect();
     for is_oldest in [false, true] {
-        let options = MergeOptions { is_oldest, is_ahead: true, is_behind: true };
+        let options = MergeOptions { is_oldest, is_ahead: true, is_behind: true, front: None };
         let merged = merge(&store, 22, &runs, options, Some(3));
         assert_eq!(read(&merged, true).unwrap(), listed(&sum(&models, is_oldest)));
     }
@@ -279,7 +279,8 @@ fn a_dropped_merge_leaves_no_file() {
     let before = device.list().unwrap();
     let sources = [Source::Flash(&run), Source::Flash(&run)];
     for is_threaded in [false, true] {
-        let options = MergeOptions { is_oldest: true, is_ahead: is_threaded, is_behind: is_threaded };
+        let options =
+            MergeOptions { is_oldest: true, is_ahead: is_threaded, is_behind: is_threaded, front: None };
         let mut merge = Merge::new(store.files(), kind(40), &sources, 0..=u64::MAX, options).unwrap();
         assert!(merge.step(600).unwrap());
         assert_ne!(device.list().unwrap(), before);
