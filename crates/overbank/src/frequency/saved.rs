@@ -137,15 +137,7 @@ impl Sketch {
         let stored_bytes = usize::try_from(state.memory_bytes).unwrap_or(usize::MAX);
         let settings =
             (options.pending.unwrap_or(state.pending as usize), options.memory_bytes.unwrap_or(stored_bytes));
-        Self::assemble(
-            store,
-            name,
-            options,
-            settings,
-            table,
-            (state.sequence, state.saturated, upkeep),
-            role,
-        )
+        Self::assemble(store, name, options, settings, table, (state.sequence, state.saturated, upkeep), role)
     }
 
     fn assemble(
