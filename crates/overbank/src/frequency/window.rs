@@ -185,7 +185,8 @@ impl FrequencyWindow {
         self.oldest().sketch.clear(Some(next))
     }
 
-    /// Halves all counts, rounding down, in each pane: an estimate becomes its half, less at most one a pane.
+    /// Halves all counts, rounding down, in each pane: an estimate becomes its half, less at most one a pane. Pane by pane: an estimate,
+    /// or a commit, that runs at the same time may have some of them halved and others not.
     ///
     /// # Errors
     /// `ReadOnly`; what the device says. Then some of the panes may be halved: the same call again would halve them twice, so their
