@@ -91,7 +91,9 @@ impl FilterOptions {
                 (each, 1.0 + others, once + (fan_out / 2.0 - 1.0).max(0.0) * last_byte)
             }
         };
-        let reads: f64 = level_runs.iter().sum();
+        // No more than there were flushes.
+        let scale = (flushes / level_runs.iter().sum::<f64>()).min(1.0);
+        let level_runs: Vec<f64> = level_runs.iter().map(|runs| runs * scale).collect();
         let flash_bytes = run_bytes(keys as f64) as u64;
         let fences = flash_bytes as f64 / BLOCK_BYTES * FENCE_BYTES;
         let front_bytes = standing_bytes(shares(self, threads).frozen_bytes).saturating_sub(fences as usize);
@@ -103,7 +105,7 @@ impl FilterOptions {
             levels,
             runs: runs as u32,
             runs_at_rest: (runs as u32).min(RUNS_AT_REST),
-            reads_a_lookup: passed * (flushes / reads).min(1.0),
+            reads_a_lookup: passed,
             front_bits_a_key: front_bits,
             writes_a_key: writes,
             flash_bytes,
@@ -153,7 +155,7 @@ impl FilterOptions {
 /// `front_bytes`; `runs[i]` runs of `keys[i]` keys are on level `i`.
 fn with_fronts(runs: &[f64], keys: &[f64], front_bytes: u64) -> (f64, f64) {
     // Whole runs, which together are as long as those there are on average.
-    let whole: Vec<usize> = runs.iter().map(|runs| runs.ceil() as usize).collect();
+    let whole: Vec<usize> = runs.iter().map(|runs| (runs - 1e-9).ceil() as usize).collect();
     let all: Vec<u64> = (whole.iter().zip(keys).zip(runs))
         .flat_map(|((&whole, keys), runs)| {
             std::iter::repeat_n((keys * runs / whole.max(1) as f64) as u64, whole)

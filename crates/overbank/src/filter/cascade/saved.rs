@@ -161,7 +161,7 @@ fn check_kind(name: &str, options: &FilterOptions, is_maplet: bool) -> Result<()
         return Ok(());
     }
     let (expected, found) = if is_maplet { ("maplet", "filter") } else { ("filter", "maplet") };
-    Err(Error::WrongKind { name: name.to_owned(), expected: expected.to_owned(), found: found.to_owned() })
+    Err(Error::WrongKind { name: name.to_owned(), expected, found: found.to_owned() })
 }
 
 /// How a filter divides its memory, beside `threads` background threads.
