@@ -124,7 +124,7 @@ pub enum Error {
         /// Its name.
         name: String,
         /// The kind that was asked for.
-        expected: &'static str,
+        expected: String,
         /// The kind that it is.
         found: String,
     },
