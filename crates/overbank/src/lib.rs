@@ -5,8 +5,8 @@
 //!
 //! | question | structure | opened by | size | errs |
 //! |---|---|---|---|---|
-//! | was this key seen before? | [`CascadeFilter`](filter::cascade::CascadeFilter) | [`create`](filter::cascade::CascadeFilter::create) | beyond RAM | "yes" wrongly, at a rate that you choose; "no" never |
-//! | … and with which value? | [`Maplet`](filter::cascade::Maplet) | [`Store::maplet`] | beyond RAM | likewise |
+//! | was this key seen before? | [`Filter`] | [`Store::filter`] | beyond RAM | "yes" wrongly, at a rate that you choose; "no" never |
+//! | … and with which value? | [`Maplet`] | [`Store::maplet`] | beyond RAM | likewise |
 //! | how often did this key come? | [`Frequency`] | [`Store::frequency`] | beyond RAM | too high, with bounds; never too low |
 //! | … in the last hours? | [`FrequencyWindow`] | [`Store::frequency_window`] | beyond RAM | likewise |
 //! | how often, from a few MiB? | [`CountMin`](sketch::CountMin) | [`Store::sketch`] | RAM | likewise |
@@ -118,6 +118,7 @@ pub mod store;
 mod stored;
 
 pub use error::{Error, Result};
+pub use filter::cascade::{Filter, FilterOptions, Maplet, MapletOptions};
 pub use frequency::{Frequency, FrequencyOptions, FrequencyWindow};
 pub use keyhash::{HashKind, KeyHash, KeyHasher, Seed};
 pub use store::{Store, StoreOptions};

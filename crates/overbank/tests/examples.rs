@@ -21,6 +21,19 @@ fn run(name: &str) -> String {
 }
 
 #[test]
+fn a_seen_set_goes_on_where_its_last_commit_was() {
+    let printed = run("seen_set");
+    let lines: Vec<&str> = printed.lines().collect();
+    // Each leg visits 1200 pages and has committed 1000 of them.
+    assert_eq!(lines.len(), 3, "{printed}");
+    for (line, pages) in
+        lines.iter().zip(["pages 0 to 1200: ", "pages 1000 to 2200: ", "pages 2000 to 3000: "])
+    {
+        assert!(line.starts_with(pages), "{printed}");
+    }
+}
+
+#[test]
 fn a_frequency_cap_holds_in_every_window() {
     let printed = run("frequency_cap");
     // Four each in the first hour, one more in the second, none in the third; then the first hour's four are forgotten.

@@ -1,13 +1,15 @@
 //! What a store opens is shared by threads.
 
 use overbank::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
-use overbank::{Frequency, FrequencyWindow, Store, Stored};
+use overbank::{Filter, Frequency, FrequencyWindow, Maplet, Store, Stored};
 
 fn is_handle<T: Clone + Send + Sync + 'static>() {}
 
 #[test]
 fn handles_are_cloned_and_shared_by_threads() {
     is_handle::<Store>();
+    is_handle::<Filter>();
+    is_handle::<Maplet>();
     is_handle::<Frequency>();
     is_handle::<FrequencyWindow>();
     is_handle::<Stored<CountMin<u32>>>();

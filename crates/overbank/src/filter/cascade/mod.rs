@@ -7,7 +7,8 @@
 //!
 //! * `memtable`: the newest entries, and `writers`: who has which. `write_class`: what they belong to. `table`: what the runs are that the
 //!   room `lsm` merges. `intake`: entries in; `query`, `single`: questions, many or one; `arrivals`, `key_locks`: both at once; `maplet`:
-//!   with values. `fronts`: the memory that saves lookups reads. `upkeep`: flushes, panes; `merge_from`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
+//!   with values. `fronts`: the memory that saves lookups reads. `upkeep`: flushes, panes; `merge_from`: two filters made one;
+//!   `fingerprints`: all there are. `saved`, `format`: commits.
 //!
 //! Locks, in the order in which they are taken: those of keys, a writer slot, memtables from the first on, the tree's. Merges take the
 //! last one only, commits the last two, and no lock is held while flash is read but those of keys.

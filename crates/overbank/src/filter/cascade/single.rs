@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   key lock ─▶ memtables, all locked: hash index ─▶ packed runs: a block each ─▶ flash, if there are runs: a block each, unlocked
-//!                   └───────── not there: pushed under the same locks ◀─┘                           └─▶ not there: inserted as a batch of one
+//!                   └───────── not there: pushed under the same locks ◀─┘                           └─▶ not there: inserted
 //! ```
 //!
 //! The memtables are locked all at once, in ascending order, so that each entry is seen in one place: in a memtable, or in what was
