@@ -102,7 +102,7 @@ pub(super) fn wrong_kind(name: &str, expected: u16, found: u16) -> Error {
     let expected = registry::name_of(expected).unwrap_or("summary of another kind");
     let unknown = || format!("summary of kind {found}, which this build does not know");
     let found = registry::name_of(found).map_or_else(unknown, str::to_owned);
-    Error::WrongKind { name: name.to_owned(), expected: expected.to_owned(), found }
+    Error::WrongKind { name: name.to_owned(), expected, found }
 }
 
 /// What [`Participant::prepare`] answers.
