@@ -20,7 +20,8 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => run_tidy(&project()),
         ["test", ..] => suite::run(&project(), &arguments[1..]),
-        ["targets"] => targets::run(&project()),
+        ["targets"] => targets::run(&project(), false),
+        ["targets", "--all"] => targets::run(&project(), true),
         ["features"] => features::run(&project()),
         ["miri"] => miri::run(&project()),
         ["package"] => packages::package(&project(), false),
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
             eprintln!("usage: cargo xtask tidy       checks the house rules that no compiler checks");
             eprintln!("       cargo xtask test       runs all test programs, and sums them up");
             eprintln!(
-                "       cargo xtask targets    checks that all compiles for the systems that it is for"
+                "       cargo xtask targets [--all]    checks that all compiles for the systems that it is for"
             );
             eprintln!("       cargo xtask features   checks that each feature can be left out");
             eprintln!(

@@ -2,60 +2,60 @@
 //!
 //! Checked, not built, so no linker is needed; and without zstd, the one dependency that compiles C. rustup fetches a target's
 //! standard library where it is missing; a target that cannot be had is named, and is no failure: a machine without a network
-//! checks what it has.
+//! checks what it has. To keep it short, Parquet and the command, whose dependencies are two thirds of the work, are checked for one
+//! target; `--all` checks Parquet for all of them, and the command for all Linux.
 
 use crate::cargo;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-/// A target, and whether the command is for it too: that waits for pipes and signals as Unix has them.
-const TARGETS: &[(&str, bool)] = &[
-    ("aarch64-unknown-linux-gnu", true),
-    ("riscv64gc-unknown-linux-gnu", false),
-    ("s390x-unknown-linux-gnu", false),
-    ("i686-unknown-linux-gnu", true),
-    ("aarch64-apple-darwin", false),
-    ("x86_64-pc-windows-msvc", false),
+/// The targets; the first is the one that all is checked for.
+const TARGETS: &[&str] = &[
+    "aarch64-unknown-linux-gnu",
+    "riscv64gc-unknown-linux-gnu",
+    "s390x-unknown-linux-gnu",
+    "i686-unknown-linux-gnu",
+    "aarch64-apple-darwin",
+    "x86_64-pc-windows-msvc",
 ];
 
-/// All features but those that need a C compiler for the target.
-const FEATURES: &str = "overbank/io_uring,overbank-ingest/bzip2,overbank-ingest/gzip,overbank-ingest/lz4,overbank-ingest/parquet,\
-                        overbank-ingest/xz";
+/// All features but those that need a C compiler for the target, and Parquet.
+const FEATURES: &str =
+    "overbank/io_uring,overbank-ingest/bzip2,overbank-ingest/gzip,overbank-ingest/lz4,overbank-ingest/xz";
 
-/// Checks all targets that can be had.
-pub(crate) fn run(root: &Path) -> ExitCode {
-    let mut missing = Vec::new();
-    let mut had = Vec::new();
-    for &(target, has_command) in TARGETS {
-        if is_there(target) { had.push((target, has_command)) } else { missing.push(target) }
-    }
+/// Checks all targets that can be had; `all` of each, or what is short.
+pub(crate) fn run(root: &Path, all: bool) -> ExitCode {
+    let (had, missing): (Vec<&str>, Vec<&str>) = TARGETS.iter().partition(|target| is_there(target));
     if !missing.is_empty() {
         println!("targets: rustup cannot get {}; they are not checked", missing.join(", "));
     }
-    let library = ["-p", cargo::KEYHASH, "-p", "overbank", "-p", "overbank-ingest"];
-    let mut all_well = true;
-    for has_command in [false, true] {
-        let targets: Vec<&str> =
-            had.iter().filter(|(_, command)| *command == has_command).map(|(target, _)| *target).collect();
-        if targets.is_empty() {
-            continue;
-        }
-        // Of its own folder: what is checked for others is no reason to build the tests anew.
-        let mut arguments =
-            vec!["clippy", "--quiet", "--target-dir", "target/targets", "--no-default-features"];
-        arguments.extend(["--features", FEATURES]);
-        arguments.extend(library);
-        arguments.extend(has_command.then_some(["-p", "overbank-cli"]).into_iter().flatten());
-        arguments.extend(targets.iter().flat_map(|target| ["--target", target]));
-        arguments.extend(["--", "-D", "warnings"]);
-        all_well &= cargo::succeeds(root, &arguments);
-    }
+    // The command waits for pipes and signals as Unix has them, and looks into /proc.
+    let (whole, library): (Vec<&str>, Vec<&str>) =
+        had.iter().partition(|target| if all { target.contains("linux") } else { **target == TARGETS[0] });
+    let with_parquet = format!("{FEATURES},overbank-ingest/parquet");
+    let features = if all { &with_parquet } else { FEATURES };
+    let all_well =
+        check(root, &library, &[], features) & check(root, &whole, &["-p", "overbank-cli"], &with_parquet);
     if !all_well {
         return ExitCode::from(1);
     }
-    let names: Vec<&str> = had.iter().map(|(target, _)| *target).collect();
-    println!("targets: {} compile", names.join(", "));
+    println!("targets: {} compile", had.join(", "));
     ExitCode::SUCCESS
+}
+
+/// Checks the library, and `more` packages, for `targets`.
+fn check(root: &Path, targets: &[&str], more: &[&str], features: &str) -> bool {
+    if targets.is_empty() {
+        return true;
+    }
+    // In a folder of its own: what is checked for others is no reason to build the tests anew.
+    let mut arguments = vec!["clippy", "--quiet", "--keep-going", "--target-dir", "target/targets"];
+    arguments.extend(["--no-default-features", "--features", features]);
+    arguments.extend(["-p", cargo::KEYHASH, "-p", "overbank", "-p", "overbank-ingest"]);
+    arguments.extend(more);
+    arguments.extend(targets.iter().flat_map(|target| ["--target", target]));
+    arguments.extend(["--", "-D", "warnings"]);
+    cargo::succeeds(root, &arguments)
 }
 
 /// Whether a target's standard library is there, by now.

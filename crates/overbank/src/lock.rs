@@ -47,11 +47,6 @@ pub(crate) fn wait_timeout_while<'a, T>(
     (guard, outcome.timed_out())
 }
 
-/// What a lock guards that nobody else can reach now.
-pub(crate) fn get_mut<T: ?Sized>(mutex: &mut Mutex<T>) -> &mut T {
-    mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// What a lock that nobody else has any more guards.
 pub(crate) fn into_inner<T>(mutex: Mutex<T>) -> T {
     mutex.into_inner().unwrap_or_else(PoisonError::into_inner)

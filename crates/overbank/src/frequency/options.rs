@@ -141,8 +141,9 @@ impl FrequencyOptions {
         self
     }
 
-    /// Most chunks of logged updates that a group may have. An estimate reads its page and about one block of each; updates
-    /// rewrite the sketch once for every `chunks + 1` buffers. With 0 an estimate reads one block, always.
+    /// Most chunks of logged updates that a group may have; while a pass is under way, one more for each writer. An estimate reads its
+    /// page and about one block of each; updates rewrite the sketch once for every `chunks + 1` buffers. With 0 an estimate reads one
+    /// block, but for those beside a pass.
     pub fn pending(mut self, chunks: usize) -> Self {
         self.pending = Some(chunks);
         self

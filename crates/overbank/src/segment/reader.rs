@@ -205,7 +205,8 @@ impl Segment {
     pub fn verify(&self) -> Result<()> {
         let path = Path::new(self.file.name());
         let mut hash = Xxh3::new();
-        let mut buffer = AlignedBuf::zeroed(STREAM_BYTES.min(self.file_ref.bytes as usize));
+        let bytes_max = usize::try_from(self.file_ref.bytes).unwrap_or(usize::MAX);
+        let mut buffer = AlignedBuf::zeroed(STREAM_BYTES.min(bytes_max));
         let mut at = 0;
         while at < self.file_ref.bytes {
             let piece = &mut buffer[..(self.file_ref.bytes - at).min(STREAM_BYTES as u64) as usize];
@@ -251,7 +252,9 @@ fn read_part(
 ) -> Result<Vec<u8>> {
     let path = Path::new(file.name());
     let mut out = Vec::new();
-    let mut left = bytes as usize;
+    // On 32 bits a part may be longer than memory can be.
+    let mut left = usize::try_from(bytes)
+        .map_err(|_| Error::OutOfMemory { what: "a part of a segment".into(), wanted_bytes: usize::MAX })?;
     let mut block = AlignedBuf::zeroed(BLOCK_BYTES);
     for number in blocks {
         let at = number * BLOCK_BYTES as u64;

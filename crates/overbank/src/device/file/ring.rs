@@ -18,7 +18,7 @@
 
 use super::reads::{Begun, Reads};
 use crate::device::{AlignedBuf, Process};
-use crate::lock::{get_mut, lock};
+use crate::lock::{into_inner, lock};
 use crate::{Error, Result};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
@@ -300,7 +300,7 @@ impl Drop for RingPool {
     fn drop(&mut self) {
         if !self.owner.is_current() {
             // What unmaps a ring would unmap whatever this process has there.
-            std::mem::forget(std::mem::take(get_mut(&mut self.idle)));
+            std::mem::forget(into_inner(std::mem::take(&mut self.idle)));
         }
     }
 }
