@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 /// The explorations that share the work evenly; more of them only see more.
-const EXPLORATIONS: u64 = 4;
+const EXPLORATIONS: u64 = 5;
 /// What the names of these tests have in common.
 const NAMES: &str = "a_crash_anywhere";
 

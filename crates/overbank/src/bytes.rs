@@ -34,7 +34,6 @@ impl<'a> ByteReader<'a> {
     }
 
     /// Where the next field begins.
-    #[allow(dead_code)]
     pub(crate) fn at(&self) -> usize {
         self.at
     }
@@ -89,7 +88,6 @@ impl<'a> ByteReader<'a> {
         self.array().map(u128::from_le_bytes)
     }
 
-    #[allow(dead_code)]
     pub(crate) fn i32(&mut self) -> Result<i32> {
         self.array().map(i32::from_le_bytes)
     }
@@ -135,7 +133,6 @@ impl<'a> ByteReader<'a> {
     }
 
     /// `count` as a number of items of `item_bytes` bytes each, all of which are left: call it before allocating for them.
-    #[allow(dead_code)]
     pub(crate) fn counted(
         &self,
         what: &'static str,

@@ -4,10 +4,10 @@
 
 mod counting;
 
-use overbank::filter::cascade::{Arrivals, CascadeFilter, CascadeOptions, Policy};
+use overbank::filter::cascade::{Arrivals, Filter, FilterOptions, Policy};
 use overbank::store::{Store, StoreOptions};
 use overbank::{KeyHash, Seed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One measurement at a time.
 static TURN: Mutex<()> = Mutex::new(());
@@ -22,7 +22,7 @@ struct Trial {
     _turn: MutexGuard<'static, ()>,
     _place: tempfile::TempDir,
     store: Store,
-    filter: Arc<Mutex<CascadeFilter>>,
+    filter: Filter,
     memory_bytes: usize,
     before: usize,
 }
@@ -34,15 +34,13 @@ impl Trial {
         let store_options = StoreOptions::new().memory_bytes(256 << 20).threads(threads).seed(Seed(5));
         let store = Store::create(place.path(), store_options).unwrap();
         let before = counting::restart();
-        let options = CascadeOptions {
-            memory_bytes,
-            keys,
-            false_positive_rate: 1e-6,
-            policy: Policy::Tiered { fan_out: 4 },
-            writers,
-            ..CascadeOptions::default()
-        };
-        let filter = store.cascade("f", options).unwrap();
+        let options = FilterOptions::new()
+            .memory_bytes(memory_bytes)
+            .keys(keys)
+            .false_positive_rate(1e-6)
+            .policy(Policy::Tiered { fan_out: 4 })
+            .writers(writers);
+        let filter = store.filter("f", options).unwrap();
         Self { _turn: turn, _place: place, store, filter, memory_bytes, before }
     }
 
@@ -64,8 +62,7 @@ fn least(writers: usize) -> usize {
     (16 << 20..)
         .step_by(1 << 18)
         .find(|&memory_bytes| {
-            let options = CascadeOptions { memory_bytes, writers, ..CascadeOptions::default() };
-            options.fingerprint_bits().is_ok()
+            FilterOptions::new().memory_bytes(memory_bytes).writers(writers).fingerprint_bits().is_ok()
         })
         .unwrap()
 }
@@ -78,14 +75,10 @@ fn filled(hashes: &mut Vec<KeyHash>, from: u64, hasher: overbank::KeyHasher) {
 /// Inserts `keys` by all writers at once.
 fn insert(trial: &Trial, writers: usize, from: u64, keys: u64) {
     let hasher = trial.store.hasher();
-    let mut others: Vec<_> = Vec::new();
-    {
-        let mut filter = trial.filter.lock().unwrap();
-        others.extend((1..writers).map(|_| filter.writer().unwrap()));
-    }
     let batches = keys / BATCH / writers as u64;
     std::thread::scope(|scope| {
-        for (number, mut writer) in (1u64..).zip(others) {
+        for number in 1..writers as u64 {
+            let writer = trial.filter.clone();
             scope.spawn(move || {
                 let mut hashes = Vec::with_capacity(BATCH as usize);
                 for batch in 0..batches {
@@ -97,7 +90,7 @@ fn insert(trial: &Trial, writers: usize, from: u64, keys: u64) {
         let mut hashes = Vec::with_capacity(BATCH as usize);
         for batch in 0..batches {
             filled(&mut hashes, from + batch * BATCH, hasher);
-            trial.filter.lock().unwrap().insert(&hashes).unwrap();
+            trial.filter.insert(&hashes).unwrap();
         }
     });
 }
@@ -147,16 +140,28 @@ fn streams_that_are_asked_for_hold_the_budget() {
             while !rest.is_empty() {
                 rest = &rest[arrivals.push(rest)..];
                 if arrivals.is_full() {
-                    arrivals.insert_if_absent(&mut trial.filter.lock().unwrap()).unwrap();
+                    arrivals.insert_if_absent(&trial.filter).unwrap();
                 }
             }
         }
-        arrivals.insert_if_absent(&mut trial.filter.lock().unwrap()).unwrap();
+        arrivals.insert_if_absent(&trial.filter).unwrap();
         trial.store.commit(b"").unwrap();
         trial.check(&format!("insert_if_absent, {threads} threads"), arrivals_bytes + batches_bytes(1));
         // Counted by a sample, in the room of lookups and merges.
-        trial.filter.lock().unwrap().distinct().unwrap();
+        trial.filter.distinct().unwrap();
         trial.check(&format!("distinct, {threads} threads"), arrivals_bytes + batches_bytes(1));
+    }
+}
+
+#[test]
+fn keys_that_are_asked_one_by_one_hold_the_budget() {
+    for threads in [0, 2] {
+        let trial = Trial::new(2, threads, least(2), 300_000);
+        let hasher = trial.store.hasher();
+        for key in 0..1_200_000u64 {
+            trial.filter.insert_one_if_absent(hasher.hash_u64(key * 2 / 3)).unwrap();
+        }
+        trial.check(&format!("one by one, {threads} threads"), 0);
     }
 }
 
@@ -170,7 +175,7 @@ fn frequent_commits_and_a_compaction_hold_the_budget() {
             trial.store.commit(b"").unwrap();
         }
         trial.check(&format!("frequent commits, {threads} threads"), batches_bytes(1));
-        trial.filter.lock().unwrap().compact().unwrap();
+        trial.filter.compact().unwrap();
         trial.check(&format!("compact, {threads} threads"), batches_bytes(1));
     }
 }

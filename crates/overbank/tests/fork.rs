@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by a panic; clippy.toml covers only test functions")]
 
 use overbank::device::{Access, BLOCK_BYTES, Device, Engine, FileDevice, FileOptions, ReadRequest};
-use overbank::filter::cascade::CascadeOptions;
+use overbank::filter::cascade::FilterOptions;
 use overbank::frequency::FrequencyOptions;
 use overbank::store::{Store, StoreOptions};
 use overbank::{Error, KeyHash};
@@ -78,13 +78,12 @@ fn every_use_in_a_child_is_refused(options: StoreOptions) {
     let store = Store::create(&path, options.clone()).unwrap();
     let shape = FrequencyOptions::new().error(1e-4, 0.01).memory_bytes(8 << 20);
     let counts = store.frequency("counts", shape.clone()).unwrap();
-    let seen =
-        store.cascade("seen", CascadeOptions { memory_bytes: 16 << 20, keys: 1 << 17, ..Default::default() });
-    let seen = seen.unwrap();
+    let seen_options = FilterOptions::new().memory_bytes(16 << 20).keys(1 << 17);
+    let seen = store.filter("seen", seen_options).unwrap();
     let hasher = store.hasher();
     let keys: Vec<KeyHash> = (0..200_000).map(|i| hasher.hash_u64(i)).collect();
     counts.update(&keys, None).unwrap();
-    seen.lock().unwrap().insert(&keys).unwrap();
+    seen.insert(&keys).unwrap();
     store.commit(b"1").unwrap();
     let writer = counts.clone();
     writer.update(&keys, None).unwrap();
@@ -103,12 +102,13 @@ fn every_use_in_a_child_is_refused(options: StoreOptions) {
             refused("decay", sketch.decay());
             refused("estimate", sketch.estimate(&keys));
             refused("a clone's update", writer.update(&keys, None));
-            let mut filter = seen.lock().unwrap();
+            let filter = &seen;
             refused("insert", filter.insert(&keys));
             refused("insert_if_absent", filter.insert_if_absent(&keys));
             refused("remove", filter.remove(&keys));
             refused("contains", filter.contains_many(&keys));
-            drop(filter);
+            refused("one insert_if_absent", filter.insert_one_if_absent(keys[0]));
+            refused("one contains", filter.contains(keys[0]));
             drop((writer, counts, seen, store));
         })
     };
@@ -118,15 +118,15 @@ fn every_use_in_a_child_is_refused(options: StoreOptions) {
         matches!(Store::open(&path, options.clone()), Err(Error::Locked { .. })),
         "the lock is still ours"
     );
-    seen.lock().unwrap().insert(&keys[..10]).unwrap();
+    seen.insert(&keys[..10]).unwrap();
     store.commit(b"2").unwrap();
     drop((writer, counts, seen, store));
     let store = Store::open(&path, options).unwrap();
     assert_eq!(store.position(), b"2");
     let counts = store.frequency("counts", shape).unwrap();
     assert!(counts.estimate(&keys).unwrap().iter().all(|&count| count >= 2));
-    let seen = overbank::filter::cascade::CascadeFilter::open(&store, "seen").unwrap();
-    assert!(seen.lock().unwrap().contains_many(&keys).unwrap().iter().all(|&is_in| is_in));
+    let seen = store.filter("seen", seen_options).unwrap();
+    assert!(seen.contains_many(&keys).unwrap().iter().all(|&is_in| is_in));
     assert!(store.verify().unwrap().is_whole());
 }
 

@@ -1,6 +1,6 @@
 //! The bytes of a store of format version 3: a byte that changes bumps the version. Versions 1 and 2 are read.
 //!
-//! `OVERBANK_BLESS=1 cargo test -p overbank --test store_format` writes the golden files anew.
+//! `OVERBANK_BLESS=1 cargo test -p overbank --features internals --test store_format` writes the golden files anew.
 #![allow(clippy::unwrap_used, reason = "a test may fail by a panic; clippy.toml covers only test functions")]
 
 use overbank::device::sim::{Crash, Plan, SimDevice};

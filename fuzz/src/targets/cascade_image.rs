@@ -4,10 +4,10 @@
 use crate::image::{Image, judge, options, seeds};
 use crate::{Target, Verdict};
 use overbank::device::memory::MemoryDevice;
-use overbank::filter::cascade::{CascadeFilter, CascadeOptions, Policy};
+use overbank::filter::cascade::{FilterOptions, Policy};
 use overbank::store::Store;
 use overbank::{KeyHash, Result};
-use std::sync::{Arc, LazyLock, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 /// The target. Input: that of [`judge`].
 pub const TARGET: Target = Target { name: "cascade_image", seeds, run };
@@ -18,21 +18,21 @@ const KEYS: u64 = 200;
 static IMAGE: LazyLock<(Image, Vec<Vec<u64>>)> = LazyLock::new(|| {
     let mut counts = Vec::new();
     let image = Image::new(|store| {
-        let policy = Policy::Tiered { fan_out: 4 };
-        let shape = CascadeOptions { memory_bytes: 16 << 20, keys: 1 << 40, policy, ..Default::default() };
-        let filter = store.cascade("f", shape).expect("the options are in range");
+        let filter = store.filter("f", shape()).expect("the options are in range");
         let keys = keys(store);
         for turn in 0..3 {
-            let mut filter = filter.lock().unwrap_or_else(PoisonError::into_inner);
             filter.insert(&keys).expect("RAM takes it");
             filter.remove(&keys[..turn * 10]).expect("RAM takes it");
             counts.push(filter.count_many(&keys).expect("RAM reads"));
-            drop(filter);
             store.commit(&[turn as u8]).expect("RAM takes a commit");
         }
     });
     (image, counts)
 });
+
+fn shape() -> FilterOptions {
+    FilterOptions::new().memory_bytes(16 << 20).keys(1 << 40).policy(Policy::Tiered { fan_out: 4 })
+}
 
 fn keys(store: &Store) -> Vec<KeyHash> {
     let hasher = store.hasher();
@@ -46,15 +46,13 @@ fn run(data: &[u8]) -> Verdict {
 /// Opens the filter and asks, adds, merges and commits.
 fn ask(device: Arc<MemoryDevice>) -> Result<Vec<u64>> {
     let store = Store::open_on(device, options())?;
-    let filter = CascadeFilter::open(&store, "f")?;
+    let filter = store.filter("f", shape())?;
     let keys = keys(&store);
-    let mut held = filter.lock().unwrap_or_else(PoisonError::into_inner);
-    let counts = held.count_many(&keys)?;
-    held.insert_if_absent(&keys)?;
-    held.insert(&keys)?;
-    held.compact()?;
-    held.report();
-    drop(held);
+    let counts = filter.count_many(&keys)?;
+    filter.insert_if_absent(&keys)?;
+    filter.insert(&keys)?;
+    filter.compact()?;
+    filter.report();
     store.commit(b"more")?;
     Ok(counts)
 }

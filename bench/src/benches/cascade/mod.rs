@@ -16,6 +16,7 @@
 //! * **Look-ups** ask filters that the parent process built, in such a cgroup, with dropped caches, beside fio at the same
 //!   depth. The paper's has all its levels full: its six reads.
 //! * **Tombstones** are insert rates with a tenth of the operations removals of older keys, and with none.
+//! * **One key at a time**, in RAM: new, known and unknown keys, beside the same in batches (overbank_single, overbank).
 //! * **Samples** are real keys, in their order: what of them had been seen before, by one pass of insert-if-absent.
 //!
 //! The paper's has 11 bits of remainder at its largest level, as there. The rates of its levels add up, to 0.07 % when all are full:
@@ -35,6 +36,7 @@ mod paper;
 mod query;
 mod removal;
 mod sample;
+mod single;
 
 use crate::{Bench, Result, Run, Size, bloom_bytes};
 use keyhash::{HashKind, KeyHasher, Seed};
@@ -48,6 +50,7 @@ pub(super) const BENCH: Bench = Bench {
     engines: &[
         "overbank",
         "overbank_2",
+        "overbank_single",
         "paper",
         "paper_tombstones",
         "elevator",
@@ -99,7 +102,8 @@ fn run(run: &mut Run<'_>) -> Result<()> {
     query::contests(run, asked)?;
     let changed = shape(run, run.pick([30_000, 24_000_000, 200_000_000]), ram_mib);
     removal::contests(run, changed)?;
-    sample::contests(run)
+    sample::contests(run)?;
+    single::contests(run)
 }
 
 fn shape(run: &Run<'_>, keys: u64, ram_mib: u64) -> Shape {

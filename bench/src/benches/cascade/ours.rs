@@ -5,10 +5,9 @@ use super::{LEAST_MEMORY_BYTES, RATE, Shape};
 use crate::Result;
 use keyhash::KeyHash;
 use overbank::Seed;
-use overbank::filter::cascade::{CascadeFilter, CascadeOptions};
+use overbank::filter::cascade::FilterOptions;
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The filter's name in its store.
 const NAME: &str = "filter";
@@ -18,27 +17,20 @@ const STORE_BYTES: usize = 1 << 20;
 
 struct Ours {
     store: Store,
-    filter: Arc<Mutex<CascadeFilter>>,
+    filter: overbank::filter::cascade::Filter,
 }
 
 /// A new, empty filter of this shape in an empty folder, for so many threads that add.
 pub(super) fn create(folder: &Path, shape: Shape, writers: usize) -> Result<Box<dyn Filter>> {
     let store = Store::create(folder, store_options(shape))?;
-    let options = CascadeOptions {
-        memory_bytes: memory_bytes(shape),
-        keys: shape.keys,
-        false_positive_rate: RATE,
-        writers,
-        ..CascadeOptions::default()
-    };
-    let filter = CascadeFilter::create(&store, NAME, options)?;
+    let filter = store.filter(NAME, options(shape).writers(writers))?;
     Ok(Box::new(Ours { store, filter }))
 }
 
 /// The filter that was committed, to ask.
 pub(super) fn open(folder: &Path, shape: Shape) -> Result<Box<dyn Filter>> {
     let store = Store::open_read_only(folder, store_options(shape))?;
-    let filter = CascadeFilter::open(&store, NAME)?;
+    let filter = store.filter(NAME, options(shape))?;
     Ok(Box::new(Ours { store, filter }))
 }
 
@@ -51,48 +43,43 @@ fn store_options(shape: Shape) -> StoreOptions {
     StoreOptions::new().memory_bytes(memory_bytes(shape) + STORE_BYTES).seed(Seed(7))
 }
 
-fn lock(filter: &Mutex<CascadeFilter>) -> MutexGuard<'_, CascadeFilter> {
-    filter.lock().unwrap_or_else(PoisonError::into_inner)
+fn options(shape: Shape) -> FilterOptions {
+    FilterOptions::new().memory_bytes(memory_bytes(shape)).keys(shape.keys).false_positive_rate(RATE)
 }
 
 impl Filter for Ours {
     fn insert(&mut self, hashes: &[KeyHash]) -> Result<()> {
-        Ok(lock(&self.filter).insert(hashes)?)
+        Ok(self.filter.insert(hashes)?)
     }
 
     fn remove(&mut self, hashes: &[KeyHash]) -> Result<()> {
-        Ok(lock(&self.filter).remove(hashes)?)
+        Ok(self.filter.remove(hashes)?)
     }
 
     fn insert_if_absent(&mut self, hashes: &[KeyHash]) -> Result<Vec<bool>> {
-        Ok(lock(&self.filter).insert_if_absent(hashes)?)
+        Ok(self.filter.insert_if_absent(hashes)?)
     }
 
     fn finish(&mut self) -> Result<()> {
-        lock(&self.filter).settle()?;
+        self.filter.settle()?;
         self.store.commit(b"")?;
         Ok(())
     }
 
     fn contains(&mut self, hashes: &[KeyHash]) -> Result<Vec<bool>> {
-        Ok(lock(&self.filter).contains_many(hashes)?)
+        Ok(self.filter.contains_many(hashes)?)
     }
 
     fn front_bits(&mut self) -> Option<f64> {
-        let runs = lock(&self.filter).report().runs;
+        let runs = self.filter.report().runs;
         let keys: u64 = runs.iter().map(|run| run.fingerprints).sum();
         let bits: f64 = runs.iter().map(|run| run.front_bits * run.fingerprints as f64).sum();
         Some(bits / keys.max(1) as f64)
     }
 
     fn adders(&mut self, count: usize) -> Result<Vec<Adder<'_>>> {
-        // The filter is the first writer itself.
         let filter = &self.filter;
-        let mut adders: Vec<Adder<'_>> = vec![Box::new(move |hashes| Ok(lock(filter).insert(hashes)?))];
-        for _ in 1..count {
-            let mut writer = lock(filter).writer()?;
-            adders.push(Box::new(move |hashes| Ok(writer.insert(hashes)?)));
-        }
-        Ok(adders)
+        let adder = |_| -> Adder<'_> { Box::new(move |hashes| Ok(filter.insert(hashes)?)) };
+        Ok((0..count).map(adder).collect())
     }
 }

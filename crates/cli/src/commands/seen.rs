@@ -11,7 +11,6 @@ use crate::plain::{Field, Plain};
 use crate::units;
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
-use std::sync::PoisonError;
 
 /// Columns for a key beside its answer.
 const KEY_COLUMNS: usize = 60;
@@ -20,7 +19,6 @@ pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
     let asked = &arguments.keys;
     let store = open_to_read(&asked.store)?;
     let filter = filter::info::open(&store, &asked.store)?;
-    let reader = filter.lock().unwrap_or_else(PoisonError::into_inner).reader();
     let form = asked.output.form();
     let names = if arguments.counts { ["count", "key"] } else { ["answer", "key"] };
     let mut out = Plain::begin(form, BufWriter::new(io::stdout().lock()), &names)?;
@@ -35,12 +33,12 @@ pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
             warn_of_other_fields(key, fields);
         }
         if arguments.counts {
-            for (key, count) in batch.keys().zip(reader.count_many(batch.hashes())?) {
+            for (key, count) in batch.keys().zip(filter.count_many(batch.hashes())?) {
                 absent |= count == 0;
                 print(&mut out, key, count > 0, Some(count), form)?;
             }
         } else {
-            for (key, is_seen) in batch.keys().zip(reader.contains_many(batch.hashes())?) {
+            for (key, is_seen) in batch.keys().zip(filter.contains_many(batch.hashes())?) {
                 absent |= !is_seen;
                 print(&mut out, key, is_seen, None, form)?;
             }

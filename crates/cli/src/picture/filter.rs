@@ -2,7 +2,7 @@
 
 use crate::page::{Align, Page};
 use crate::units;
-use overbank::filter::cascade::{CascadeFilter, Distinct, Report};
+use overbank::filter::cascade::{Distinct, Filter, Report};
 use serde_json::{Value, json};
 use std::io::Write as _;
 
@@ -28,13 +28,13 @@ pub(crate) struct FilterFacts {
 }
 
 impl FilterFacts {
-    pub(crate) fn of(filter: &CascadeFilter) -> overbank::Result<Self> {
+    pub(crate) fn of(filter: &Filter) -> overbank::Result<Self> {
         Ok(Self { distinct: filter.distinct()?, report: filter.report() })
     }
 
     /// Keys as a share of those that were expected.
     fn fullness(&self) -> f64 {
-        self.distinct.estimate as f64 / self.report.options.keys as f64
+        self.distinct.estimate as f64 / self.report.options.expected_keys() as f64
     }
 }
 
@@ -129,9 +129,9 @@ pub(crate) fn filter_lines(page: &mut Page, facts: &FilterFacts) {
     };
     page.fact("keys", &units::count(estimate), &bounds);
     page.fact("inserted", &units::count(report.occurrences), "with repeats");
-    let expected = format!("of {} expected", units::count(report.options.keys));
+    let expected = format!("of {} expected", units::count(report.options.expected_keys()));
     page.fact("full", &units::percent(facts.fullness()), &expected);
-    let promised = format!("for new keys; {} at most", units::percent(report.options.false_positive_rate));
+    let promised = format!("for new keys; {} at most", units::percent(report.options.rate()));
     page.fact("error", &units::percent(report.false_positive_rate), &promised);
     if report.tombstones > 0 {
         page.fact(
@@ -152,11 +152,11 @@ pub(crate) fn filter_lines(page: &mut Page, facts: &FilterFacts) {
     page.fact("flash", &units::bytes(report.flash_bytes), &bits);
     let buffered = format!("{} keys not yet on flash", units::count(report.in_memory));
     page.fact("RAM", &units::bytes(report.memory_bytes as u64), &buffered);
-    if report.options.panes > 0 {
+    if report.options.window_panes() > 0 {
         page.fact(
             "window",
             &format!("pane {}", report.pane),
-            &format!("{} panes are remembered", report.options.panes),
+            &format!("{} panes are remembered", report.options.window_panes()),
         );
     }
     if let Some(why) = &report.stalled {
@@ -200,14 +200,14 @@ pub(crate) fn filter_json(facts: &FilterFacts) -> Value {
         "occurrences": report.occurrences,
         "tombstones": report.tombstones,
         "in_memory": report.in_memory,
-        "keys_expected": report.options.keys,
+        "keys_expected": report.options.expected_keys(),
         "fullness": facts.fullness(),
         "error": report.false_positive_rate,
-        "error_promised": report.options.false_positive_rate,
+        "error_promised": report.options.rate(),
         "flash_bytes": report.flash_bytes,
         "memory_bytes": report.memory_bytes,
         "generation": report.generation,
-        "panes": report.options.panes,
+        "panes": report.options.window_panes(),
         "pane": report.pane,
         "stalled": report.stalled,
         "runs": report.runs.iter().map(|run| json!({

@@ -19,6 +19,8 @@
 //!
 //! There is no unsafe code here; streaming stores live in `bits`.
 
+mod asked;
+#[cfg(any(test, feature = "internals"))]
 mod merge;
 mod order;
 mod partition;
@@ -26,6 +28,8 @@ mod sort;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use asked::ask_in_order;
+#[cfg(any(test, feature = "internals"))]
 pub use merge::merge_two;
 pub use order::HashOrdered;
 pub(crate) use order::gallop;

@@ -11,8 +11,9 @@
 
 pub mod cascade;
 pub mod quotient;
-#[cfg(not(feature = "internals"))]
+// Parts of it are there for tests, fuzz targets and benches alone.
 #[allow(dead_code, unused_imports)]
+#[cfg(not(feature = "internals"))]
 pub(crate) mod run;
 #[cfg(feature = "internals")]
 pub mod run;

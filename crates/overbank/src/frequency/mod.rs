@@ -103,9 +103,18 @@ use std::sync::atomic::Ordering;
 /// store.commit(b"offset=2")?;
 /// # Ok::<(), overbank::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Frequency {
     sketch: Handle<Sketch>,
+}
+
+impl std::fmt::Debug for Frequency {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Frequency")
+            .field("name", &self.sketch.name())
+            .field("layout", &self.layout())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Frequency {

@@ -55,13 +55,13 @@ impl FrequencyOptions {
         let (pending, logs) = (self.chunks() as f64, (self.chunks() + 1) as f64);
         let cycle = logs * buffer_updates as f64;
         let flash_bytes = shape.groups() as u64 * shape.group_bytes() as u64;
-        let logs_bytes = (logs * (log_blocks + fence_blocks)) as u64 * BLOCK_BYTES as u64;
+        let logs_bytes = ((logs * (log_blocks + fence_blocks)) as u64).saturating_mul(BLOCK_BYTES as u64);
         Ok(FrequencyPlan {
             layout: shape.layout,
             memory_bytes: self.memory(),
             buffer_updates,
             flash_bytes,
-            flash_bytes_max: 2 * flash_bytes + logs_bytes,
+            flash_bytes_max: (2 * flash_bytes).saturating_add(logs_bytes),
             blocks_written: (pages + logs * (log_blocks + fence_blocks)) / cycle,
             blocks_read: (pages + logs * log_blocks) / cycle,
             estimate_blocks: 1.0 + pending,

@@ -38,12 +38,18 @@ impl Store {
     /// `Incompatible` if the stored one has another shape than was set, or the name is that of another kind of summary; for a new one
     /// `InvalidOption`, `ReadOnly`; `BudgetExceeded`; for a stored one `UnsupportedVersion`, `Corrupt`.
     pub fn frequency(&self, name: &str, options: FrequencyOptions) -> Result<Frequency> {
-        Frequency::open_or_create(self, name, options, None)
+        Frequency::open_or_create(self, name, options, Role::default())
     }
 }
 
-/// RAM that several sketches use in turn, where they have none of their own.
-pub(super) type SharedMemory = Option<Arc<Memory>>;
+/// What a sketch is opened as: by itself, or as one of a window's panes.
+#[derive(Clone, Default)]
+pub(super) struct Role {
+    /// How many panes the window has.
+    pub(super) panes: Option<usize>,
+    /// RAM that they use in turn, where it is reserved already.
+    pub(super) memory: Option<Arc<Memory>>,
+}
 
 impl Frequency {
     /// As [`Store::frequency`].
@@ -51,11 +57,11 @@ impl Frequency {
         store: &Store,
         name: &str,
         options: FrequencyOptions,
-        memory: SharedMemory,
+        role: Role,
     ) -> Result<Self> {
         let sketch = store.open_with(name, |stored| match stored {
-            Some(entry) => Sketch::open(store, name, entry, &options, memory),
-            None => Sketch::create(store, name, &options, memory),
+            Some(entry) => Sketch::open(store, name, entry, &options, role),
+            None => Sketch::create(store, name, &options, role),
         })?;
         // One that was open already may be of another shape.
         options.require(sketch.shape())?;
@@ -73,14 +79,14 @@ impl Frequency {
 }
 
 impl Sketch {
-    fn create(store: &Store, name: &str, options: &FrequencyOptions, memory: SharedMemory) -> Result<Self> {
+    fn create(store: &Store, name: &str, options: &FrequencyOptions, role: Role) -> Result<Self> {
         if store.is_read_only() {
             return Err(missing("frequency sketch", name));
         }
         let shape = options.to_shape()?;
         let table = Table::new(shape, options.writer_slots());
         let settings = (options.chunks(), options.memory());
-        Self::assemble(store, name, options, settings, table, (0, false, Upkeep::default()), memory)
+        Self::assemble(store, name, options, settings, table, (0, false, Upkeep::default()), role)
     }
 
     fn open(
@@ -88,7 +94,7 @@ impl Sketch {
         name: &str,
         entry: &Entry,
         options: &FrequencyOptions,
-        memory: SharedMemory,
+        role: Role,
     ) -> Result<Self> {
         let state = decode(name, entry)?;
         options.require(state.shape)?;
@@ -131,15 +137,7 @@ impl Sketch {
         let stored_bytes = usize::try_from(state.memory_bytes).unwrap_or(usize::MAX);
         let settings =
             (options.pending.unwrap_or(state.pending as usize), options.memory_bytes.unwrap_or(stored_bytes));
-        Self::assemble(
-            store,
-            name,
-            options,
-            settings,
-            table,
-            (state.sequence, state.saturated, upkeep),
-            memory,
-        )
+        Self::assemble(store, name, options, settings, table, (state.sequence, state.saturated, upkeep), role)
     }
 
     fn assemble(
@@ -149,7 +147,7 @@ impl Sketch {
         (pending, memory_bytes): (usize, usize),
         table: Table,
         (sequence, saturated, upkeep): (u64, bool, Upkeep),
-        memory: SharedMemory,
+        role: Role,
     ) -> Result<Self> {
         let (shape, writers) = (table.shape, options.writer_slots());
         let most_logs = pending.max(table.logs.len());
@@ -166,7 +164,7 @@ impl Sketch {
             return invalid("memory_bytes", memory_bytes, why);
         }
         let what = format!("frequency sketch {name:?}");
-        let memory = match memory {
+        let memory = match role.memory {
             Some(shared) => shared,
             None => Arc::new(Memory::new(store.budget().reserve(&what, memory_bytes, least_bytes)?)),
         };
@@ -175,6 +173,7 @@ impl Sketch {
             reader_bytes.map_or_else(|| buffer_bytes(shape, granted_bytes, most_logs, writers), |_| 0);
         let parts = Parts {
             name: name.to_owned(),
+            panes: role.panes,
             hash_id: store.hasher().into(),
             files: store.files().clone(),
             read_only: store.is_read_only().then(|| store.device().path()),

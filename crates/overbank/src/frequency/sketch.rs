@@ -31,6 +31,8 @@ static SKETCHES: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(crate) struct Sketch {
     name: String,
+    /// Of how many panes the window has for which it was opened; `None` where it was not.
+    pub(super) panes: Option<usize>,
     /// Its place in the order of locks.
     pub(super) number: u64,
     pub(super) hash_id: HashId,
@@ -89,6 +91,7 @@ impl Memory {
 /// What a sketch is made of, beside its table.
 pub(super) struct Parts {
     pub(super) name: String,
+    pub(super) panes: Option<usize>,
     pub(super) hash_id: HashId,
     pub(super) files: Files,
     pub(super) read_only: Option<PathBuf>,
@@ -104,6 +107,7 @@ impl Sketch {
     pub(super) fn new(parts: Parts, table: Table, sequence: u64, saturated: bool, upkeep: Upkeep) -> Self {
         let Parts {
             name,
+            panes,
             hash_id,
             files,
             read_only,
@@ -117,6 +121,7 @@ impl Sketch {
         let slot = |buffer| WriterSlot::new(table.shape, buffer);
         Sketch {
             name,
+            panes,
             is_closed: AtomicBool::new(false),
             number: SKETCHES.fetch_add(1, Ordering::Relaxed),
             hash_id,
@@ -140,6 +145,10 @@ impl Sketch {
 
     pub(super) fn shape(&self) -> Shape {
         lock(&self.table).shape
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Refuses all that is asked in a fork, and after the store has closed the sketch.

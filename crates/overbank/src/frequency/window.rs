@@ -19,6 +19,7 @@
 //! | estimate | as one sketch, for each pane | 0 |
 //! | advance | a pass over the newest | the same; the next commit gives the oldest pane's space back |
 
+use super::saved::Role;
 use super::{Frequency, FrequencyOptions};
 use crate::error::invalid;
 use crate::lock::{lock, read, write};
@@ -84,16 +85,17 @@ impl FrequencyWindow {
             let (expected, found) = (stored.to_string(), panes.to_string());
             return Err(Error::Incompatible { what: "the number of panes", expected, found });
         }
-        let mut memory = None;
+        let mut role = Role { panes: Some(panes), memory: None };
         let mut ring = Vec::with_capacity(panes);
         for i in 0..panes {
-            match Frequency::open_or_create(store, &pane_name(i), options.clone(), memory.clone()) {
+            match Self::open_pane(store, pane_name(i), options, &role, stored > 0) {
                 Ok(pane) => {
                     // The first has reserved what all use in turn.
-                    memory.get_or_insert_with(|| Arc::clone(&pane.sketch.memory));
+                    role.memory.get_or_insert_with(|| Arc::clone(&pane.sketch.memory));
                     ring.push(pane);
                 }
                 Err(error) => {
+                    drop(ring);
                     // A commit must not find a new window with some of its panes only.
                     for made in (0..i).filter(|_| stored == 0) {
                         store.remove(&pane_name(made))?;
@@ -103,6 +105,29 @@ impl FrequencyWindow {
             }
         }
         Ok(FrequencyWindow { panes: Arc::new(ring) })
+    }
+
+    /// One of its panes. Of a window that is not stored, it must be new, or open as such a pane.
+    fn open_pane(
+        store: &Store,
+        name: String,
+        options: &FrequencyOptions,
+        role: &Role,
+        is_stored: bool,
+    ) -> Result<Frequency> {
+        let taken = || Error::AlreadyExists { what: "summary", name: name.clone() };
+        if !is_stored && store.record(&name).is_some() {
+            return Err(taken());
+        }
+        let pane = Frequency::open_or_create(store, &name, options.clone(), role.clone())?;
+        match pane.sketch.panes {
+            None if !is_stored => Err(taken()),
+            Some(found) if Some(found) != role.panes => {
+                let expected = role.panes.unwrap_or(1).to_string();
+                Err(Error::Incompatible { what: "the number of panes", expected, found: found.to_string() })
+            }
+            _ => Ok(pane),
+        }
     }
 
     /// Adds to the newest pane; see [`Frequency::update`].
@@ -160,7 +185,8 @@ impl FrequencyWindow {
         self.oldest().sketch.clear(Some(next))
     }
 
-    /// Halves all counts, rounding down, in each pane: an estimate becomes its half, less at most one a pane.
+    /// Halves all counts, rounding down, in each pane: an estimate becomes its half, less at most one a pane. Pane by pane: an estimate,
+    /// or a commit, that runs at the same time may have some of them halved and others not.
     ///
     /// # Errors
     /// `ReadOnly`; what the device says. Then some of the panes may be halved: the same call again would halve them twice, so their

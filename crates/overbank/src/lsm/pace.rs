@@ -54,7 +54,7 @@ impl Pace {
 
     /// Takes the share of `keys` inserted keys; whether it was there.
     pub(super) fn owe(&self, keys: usize) -> bool {
-        let owed = (keys as f64 * f64::from_bits(self.work_a_key.load(Ordering::Relaxed))) as i64;
+        let owed = (keys as f64 * f64::from_bits(self.work_a_key.load(Ordering::Relaxed))).ceil() as i64;
         self.balance.fetch_sub(owed, Ordering::Relaxed) >= owed
     }
 

@@ -392,6 +392,8 @@ impl<T: Table> State<T> {
             self.closed.extend(job.close_lanes());
         }
         let Some(border) = job.border() else { return Ok(true) };
+        // A commit takes in how far a merge has come.
+        self.is_changed |= job.has_news();
         let is_over = |piece: &Arc<T::Segment>| *T::hashes(piece).end() < border;
         let mut inputs = self.version.runs.iter().filter(|run| job.inputs.contains(&run.id));
         Ok(job.has_news() && inputs.any(|run| run.pieces.iter().any(is_over)))

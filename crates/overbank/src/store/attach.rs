@@ -132,7 +132,7 @@ impl Store {
                 }
                 drop(state);
                 let found = participant.structure().id;
-                return Err(wrong_kind(name, P::KIND, found));
+                return Err(wrong_kind(name, P::KIND.id, found));
             }
             if !state.opening.contains_key(name) {
                 let number = state.number();

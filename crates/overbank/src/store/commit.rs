@@ -85,7 +85,8 @@ impl Publisher {
     ///
     /// Returns whether it is durable now. `make` is called under the lock that makes commits take turns, and returns `None` where
     /// there is nothing to publish; it is not called while a commit is under way, or where the summary was never committed, was
-    /// removed or closed, or the store was closed.
+    /// removed or closed, or the store was closed. A commit may begin as soon as the record is durable, before this returns: `make`
+    /// itself notes what the record names, and its caller takes that back where it fails.
     ///
     /// # Cost
     /// What `make` writes; one write and one sync of the manifest, and one sync of the directory if there are new files.

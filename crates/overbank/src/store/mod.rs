@@ -1,33 +1,42 @@
 //! A directory of named summaries that commits as one.
 //!
 //! ```text
-//!   summaries (participants) ──prepare──▶ data files: write, sync ─▶ sync directory ─▶ manifest record: write, sync
-//!        ▲                                                                                  │ the commit point
-//!        └───────────────────────────────── committed ◀─────────────────────────────────────┘
+//!   handles ─▶ summaries (participants) ──prepare──▶ data files: write, sync ─▶ sync directory ─▶ manifest record: write, sync
+//!                  ▲         │ publish, one alone                                                       │ the commit point
+//!                  └─────────┴───────────────────────── committed ◀────────────────────────────────────┘
 //!                                                                     then: remove the files that nothing needs now
 //! ```
 //!
 //! Invariants:
-//! 1. After a crash the store is exactly the last commit whose `commit` returned OK, or the one in flight if its record is
+//! 1. After a crash the store is exactly the last commit or publish that returned OK, or the one in flight if its record is
 //!    whole; never a mixture.
 //! 2. All participants and the source's position commit in one step: one record of the manifest.
 //! 3. A failed write or sync poisons the store: it takes no more writes until it is reopened, and a sync is never tried
-//!    again. A full disk before the manifest record does not: new files are taken back, and the last commit is untouched.
+//!    again. A full disk before the manifest record does not: the blobs of that commit are taken back, and the last commit is
+//!    untouched.
 //! 4. User names never become file names.
 //! 5. A store belongs to the process that opened it. In a fork, what is inserted, asked, committed or waited for is
 //!    [`Forked`](crate::Error::Forked), and dropping the copy writes nothing, removes nothing and unlocks nothing.
 //! 6. Whoever holds a [`Store`] open for writing holds the directory's lock. A read-only store takes no lock and writes
 //!    nothing; it holds its snapshot's files open, so a writer beside it cannot take them away.
+//! 7. Locks are taken in this order: the journal's (commits, publishes, verification and closing take turns by it), a summary's
+//!    own, the state's, that of the ledger of files. The last two are held for look-ups alone, so nobody waits for a flush who
+//!    does not commit.
+//! 8. A file is removed when no durable record names it, none under way can, and its summary has given it up or lost it:
+//!    `ledger.rs` says when.
 //!
 //! | | block reads | block writes | syncs |
 //! |---|---|---|---|
 //! | commit, nothing changed | 0 | 0 | 0 |
 //! | commit | 0 | 2 a 4072 bytes of record, and the participants' own | 1 manifest, 1 directory if there are new files |
-//! | open | superblock 4, manifest, what the summaries read | 0 | 3 |
+//! | publish | 0 | 2 a 4072 bytes of record | as a commit |
+//! | a record beyond 16 KiB | its blocks, once, at open | its blocks, once a commit that changes it | 1 |
+//! | open | superblock 4, manifest, long records, what the summaries read | 0 | 3 |
 //!
 //! Deviations: new files are not renamed into place. Their numbers are never reused, so a file without a record is
 //! invisible, and the rename would protect nothing. A device whose cache forgets a write after a failed sync and still
-//! reads it back can show a commit in flight that a later power cut takes away; with direct I/O it cannot.
+//! reads it back can show a commit in flight that a later power cut takes away; with direct I/O it cannot. A long record is
+//! written whole by each commit that changes it, not as a difference: 100,000 runs are 6.4 MB, which is less than one of them.
 
 mod attach;
 mod blob;

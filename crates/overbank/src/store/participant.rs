@@ -68,8 +68,7 @@ impl Entry {
         if self.structure.id == id {
             return Ok(());
         }
-        let (expected, found) = (registry::name_of(id), registry::name_of(self.structure.id));
-        Err(Error::WrongKind { name: name.to_owned(), expected, found })
+        Err(wrong_kind(name, id, self.structure.id))
     }
 
     /// Refuses a summary of another kind than `kind`, or of another version of it; `name` is that of the summary.
@@ -98,9 +97,11 @@ impl Entry {
     }
 }
 
-/// The error where `name` is open as another kind of summary than was asked for.
-pub(super) fn wrong_kind(name: &str, expected: Kind, found: u16) -> Error {
-    let (expected, found) = (expected.name.to_owned(), registry::name_of(found));
+/// The error where `name` is another kind of summary than was asked for, both by their numbers.
+pub(super) fn wrong_kind(name: &str, expected: u16, found: u16) -> Error {
+    let expected = registry::name_of(expected).unwrap_or("summary of another kind");
+    let unknown = || format!("summary of kind {found}, which this build does not know");
+    let found = registry::name_of(found).map_or_else(unknown, str::to_owned);
     Error::WrongKind { name: name.to_owned(), expected, found }
 }
 

@@ -47,10 +47,9 @@ const COPIED_BYTES_MAX: usize = 1 << 20;
 /// commit, so that nothing is lost.
 ///
 /// # Blocking
-/// [`update`](Stored::update) waits for other updates, and while a commit writes a sketch of more than 1 MiB;
-/// [`with`](Stored::with) waits for updates only. Nothing but the store's `commit` and [`Store::sketch`] blocks on the device: from
-/// asynchronous code call those by
-/// `spawn_blocking`. What is done inside `update` and `with` should be short, and must not use the same sketch again.
+/// [`update`](Stored::update) waits for other updates, and while a commit writes a sketch of more than 1 MiB; [`with`](Stored::with)
+/// waits for updates only. Nothing but the store's `commit` and [`Store::sketch`] blocks on the device: from asynchronous code call those
+/// by `spawn_blocking`. What is done inside `update` and `with` should be short, and must not use the same sketch again.
 ///
 /// ```
 /// use overbank::sketch::HyperLogLog;
@@ -140,9 +139,8 @@ impl Store {
     /// Reads the sketch. Where one is stored, the one that `make` makes is dropped before that.
     ///
     /// # Errors
-    /// What `make` returns. `Incompatible` if the one that is open or stored has another shape, hash or seed; `WrongKind` if it is
-    /// another kind of summary; `NotFound` if there is none and the store is read-only; `BudgetExceeded`; `Corrupt`; as
-    /// [`Store::open_with`].
+    /// What `make` returns. `Incompatible` if the one that is open or stored has another shape, hash or seed; `WrongKind` if it is another
+    /// kind of summary; `NotFound` if there is none and the store is read-only; `BudgetExceeded`; `Corrupt`; as [`Store::open_with`].
     pub fn sketch<S: Sketch>(&self, name: &str, make: impl FnOnce() -> Result<S>) -> Result<Stored<S>> {
         let mut make = Some(make);
         let mut made = || make.take().map(|make| make());

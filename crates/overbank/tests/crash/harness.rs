@@ -19,7 +19,10 @@ pub(crate) struct Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Case { workload, commits, crash } = self;
-        write!(f, "OVERBANK_CRASH={workload}/{commits}/{crash} cargo test -p overbank --test crash repeat")
+        write!(
+            f,
+            "OVERBANK_CRASH={workload}/{commits}/{crash} cargo test -p overbank --features internals --test crash repeat"
+        )
     }
 }
 

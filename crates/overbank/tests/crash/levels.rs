@@ -35,6 +35,8 @@ struct Inner {
     /// What a commit under way, or one that failed, names; what the last one does.
     prepared: Option<Named>,
     committed: Named,
+    /// Counts the commits that began.
+    round: u64,
     is_changed: bool,
 }
 
@@ -134,11 +136,10 @@ impl Levels {
 
     /// Makes one run of those that are durable and not yet merged with others, and commits that alone.
     pub(crate) fn publish(&self) -> Result<bool> {
-        let (committed, inner) = {
+        let old: Vec<Run> = {
             let inner = self.inner.lock().unwrap();
-            (inner.committed.clone(), inner.clone())
+            inner.committed.runs.iter().filter(|run| inner.runs.contains(run)).cloned().collect()
         };
-        let old: Vec<Run> = committed.runs.iter().filter(|run| inner.runs.contains(run)).cloned().collect();
         if old.len() < 2 {
             return Ok(false);
         }
@@ -147,17 +148,31 @@ impl Levels {
             let others = runs.iter().filter(|run| !old.contains(run)).cloned();
             std::iter::once(merged.clone()).chain(others).collect::<Vec<_>>()
         };
-        let named = Named { runs: replaced(&committed.runs), padding: committed.padding };
-        let published = self.publisher.publish(|| Some(named.record()));
-        if !matches!(published, Ok(true)) {
-            self.files.retire(merged.file.id);
-            return published;
+        // From here on a commit names the merged run, published or not.
+        {
+            let mut inner = self.inner.lock().unwrap();
+            inner.runs = replaced(&inner.runs);
+            inner.is_changed = true;
         }
-        let mut inner = self.inner.lock().unwrap();
-        inner.runs = replaced(&inner.runs);
-        inner.committed = named;
         old.iter().for_each(|run| self.files.retire(run.file.id));
-        Ok(true)
+        let mut before = None;
+        let published = self.publisher.publish(|| {
+            let mut inner = self.inner.lock().unwrap();
+            if !old.iter().all(|run| inner.committed.runs.contains(run)) {
+                return None;
+            }
+            let (runs, padding) = (replaced(&inner.committed.runs), inner.committed.padding);
+            let record = Named { runs: runs.clone(), padding }.record();
+            before = Some((std::mem::replace(&mut inner.committed.runs, runs), inner.round));
+            Some(record)
+        });
+        if let (Some((runs, round)), false) = (before, matches!(published, Ok(true))) {
+            let mut inner = self.inner.lock().unwrap();
+            if inner.round == round {
+                inner.committed.runs = runs;
+            }
+        }
+        published
     }
 }
 
@@ -181,6 +196,7 @@ impl Participant for Levels {
         }
         let record = named.record();
         inner.prepared = Some(named);
+        inner.round += 1;
         inner.is_changed = false;
         Ok(Prepared::Changed(record))
     }

@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     if !passed.complete {
         return Err(super::interrupted(keys.counts.rows, true, false));
     }
-    let facts = picture::FilterFacts::of(&session.filter())?;
+    let facts = picture::FilterFacts::of(session.filter())?;
     if arguments.json {
         print_json(&json!({
             "rows": keys.counts.rows,

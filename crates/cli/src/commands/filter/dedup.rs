@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
             peak_memory_bytes: process::peak_memory_bytes(),
             written_bytes: process::written_bytes(),
         };
-        let facts = picture::FilterFacts::of(&session.filter())?;
+        let facts = picture::FilterFacts::of(session.filter())?;
         picture::print_dedup(&cost, &facts, arguments.json);
     }
     losses::report_failures(passed.failures.into_iter(), passed.inputs)?;

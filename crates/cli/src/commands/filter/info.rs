@@ -6,11 +6,10 @@ use crate::commands::open_to_read;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Page, print_json};
 use crate::picture::{self, FilterFacts};
-use overbank::filter::cascade::{CascadeFilter, CascadeOptions};
+use overbank::filter::cascade::Filter;
 use overbank::profile::Profile;
 use overbank::store::Store;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) fn run(arguments: &FilterInfoArguments) -> CommandResult {
     let facts = facts(&open_to_read(&arguments.store)?, &arguments.store)?;
@@ -27,7 +26,7 @@ pub(super) fn run(arguments: &FilterInfoArguments) -> CommandResult {
 }
 
 /// The filter of a store at `place` that is open to be asked, in what memory the store has.
-pub(in crate::commands) fn open(store: &Store, place: &Path) -> Result<Arc<Mutex<CascadeFilter>>, Failure> {
+pub(in crate::commands) fn open(store: &Store, place: &Path) -> Result<Filter, Failure> {
     if store.record(NAME).is_none() && Profile::is_in(store) {
         return Err(Failure::Usage(format!(
             "{} holds no filter but counts: ask it with `overbank estimate`, top, distinct or quantile, or name a store that \
@@ -41,12 +40,12 @@ pub(in crate::commands) fn open(store: &Store, place: &Path) -> Result<Arc<Mutex
             place.display()
         )));
     }
-    let stored = CascadeFilter::stored_options(store, NAME)?;
-    let memory_bytes = store.budget().budget_bytes().min(stored.memory_bytes);
-    Ok(store.cascade(NAME, CascadeOptions { memory_bytes, writers: 1, ..stored })?)
+    let stored = Filter::stored_options(store, NAME)?;
+    let memory_bytes = store.budget().budget_bytes().min(stored.chosen_memory_bytes());
+    Ok(store.filter(NAME, stored.memory_bytes(memory_bytes).writers(1))?)
 }
 
 /// What the filter of a store at `place` says of itself.
 pub(in crate::commands) fn facts(store: &Store, place: &Path) -> Result<FilterFacts, Failure> {
-    Ok(FilterFacts::of(&open(store, place)?.lock().unwrap_or_else(PoisonError::into_inner))?)
+    Ok(FilterFacts::of(&open(store, place)?)?)
 }

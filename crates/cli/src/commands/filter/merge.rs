@@ -15,9 +15,9 @@ use crate::interrupt::Interrupt;
 use crate::key_fields::KeyFields;
 use crate::page::{Page, print_json};
 use crate::picture::{self, FilterFacts};
+use overbank::filter::cascade::FilterOptions;
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
-use std::sync::PoisonError;
 
 pub(in crate::commands) fn run(arguments: &MergeArguments) -> CommandResult {
     check_memory(arguments.memory)?;
@@ -64,17 +64,20 @@ fn merge(
     if let Some(key) = key {
         key.adopt(&into, &arguments.into)?;
     }
-    let mut model = info::facts(&sources[0], &arguments.from[0])?.report.options;
-    model.memory_bytes = filter_bytes(arguments.memory);
-    let filter = into.cascade(NAME, model)?;
+    let model = info::open(&sources[0], &arguments.from[0])?.options();
+    // Asked for, so that a store of another shape is refused.
+    let options = FilterOptions::new()
+        .keys(model.expected_keys())
+        .false_positive_rate(model.rate())
+        .panes(model.window_panes())
+        .policy(model.merge_policy())
+        .memory_bytes(filter_bytes(arguments.memory));
+    let filter = into.filter(NAME, options)?;
     for (place, source) in arguments.from.iter().zip(sources) {
-        let other = info::open(source, place)?;
-        let other = other.lock().unwrap_or_else(PoisonError::into_inner);
-        filter.lock().unwrap_or_else(PoisonError::into_inner).merge_from(&other)?;
+        filter.merge_from(&info::open(source, place)?)?;
     }
     commits();
     into.commit(&into.position())?;
-    let filter = filter.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(FilterFacts::of(&filter)?)
 }
 

@@ -6,18 +6,18 @@ use crate::commands::stream::default_threads;
 use crate::failure::{CommandResult, Outcome};
 use crate::page::{Page, print_json};
 use crate::units;
-use overbank::filter::cascade::{CascadeOptions, Plan};
+use overbank::filter::cascade::{FilterOptions, Plan};
 use serde_json::json;
 
 pub(super) fn run(arguments: &FilterPlanArguments) -> CommandResult {
     let options = session::options(&arguments.filter, arguments.memory, None)?;
-    let plan = options.plan(options.keys, default_threads())?;
+    let plan = options.plan(options.expected_keys(), default_threads())?;
     if arguments.json {
         print_json(&json!({
-            "keys": options.keys,
-            "error": options.false_positive_rate,
+            "keys": options.expected_keys(),
+            "error": options.rate(),
             "memory_bytes": arguments.memory,
-            "filter_memory_bytes": options.memory_bytes,
+            "filter_memory_bytes": options.chosen_memory_bytes(),
             "memory_keys": plan.memory_keys,
             "fingerprint_bits": plan.fingerprint_bits,
             "levels": plan.levels,
@@ -34,24 +34,25 @@ pub(super) fn run(arguments: &FilterPlanArguments) -> CommandResult {
     Ok(Outcome::Found)
 }
 
-fn as_page(options: &CascadeOptions, memory_bytes: u64, plan: &Plan) -> Page {
+fn as_page(options: &FilterOptions, memory_bytes: u64, plan: &Plan) -> Page {
     let mut page = Page::new();
-    let title = format!("A filter of {} keys", units::count(options.keys));
+    let title = format!("A filter of {} keys", units::count(options.expected_keys()));
     page.heading(&title, "all different");
     let certain = "the share of new keys taken for seen";
-    page.fact("error", &units::percent(options.false_positive_rate), certain);
+    page.fact("error", &units::percent(options.rate()), certain);
     page.fact("fingerprint", &format!("{} bits", plan.fingerprint_bits), "of a key's hash");
 
     page.heading("RAM", "");
     let share = format!("the filter's part of {}", units::bytes(memory_bytes));
-    page.fact("filter", &units::bytes(options.memory_bytes as u64), &share);
+    page.fact("filter", &units::bytes(options.chosen_memory_bytes() as u64), &share);
     page.fact("buffered", &units::count(plan.memory_keys), "keys between two writes");
 
     let fronts = format!("{} bits a key", units::small(plan.front_bits_a_key));
     page.fact("fronts", &fronts, "before the runs, once keys are looked up");
 
     page.heading("Flash", "");
-    let bits = format!("{:.1} bits a key", plan.flash_bytes as f64 * 8.0 / options.keys.max(1) as f64);
+    let bits =
+        format!("{:.1} bits a key", plan.flash_bytes as f64 * 8.0 / options.expected_keys().max(1) as f64);
     page.fact("filter", &units::bytes(plan.flash_bytes), &bits);
     page.fact("at most", &units::bytes(plan.flash_peak_bytes), "while levels are merged");
     page.fact("levels", &plan.levels.to_string(), &format!("{} runs at most", plan.runs));

@@ -25,12 +25,12 @@ use crate::commands::losses::shown_input;
 use crate::failure::Failure;
 use crate::picture::RowCounts;
 use crate::run_state::{FilterState, RunState};
-use overbank::filter::cascade::{Arrivals, CascadeFilter};
+use overbank::filter::cascade::Arrivals;
 use overbank::pipeline::Rows as _;
 use overbank::profile::KeyedRows as _;
 use overbank_ingest::{Chunk, Position, Reader, Waiter};
 use std::ops::Range;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How many times as long as an answer takes its rows may wait for it.
@@ -172,8 +172,7 @@ impl<'s> Sieve<'s> {
             return Ok(());
         }
         let started = self.pace.clock.now();
-        let mut filter: MutexGuard<'_, CascadeFilter> = self.session.filter();
-        let answers = self.arrivals.insert_if_absent(&mut filter)?;
+        let answers = self.arrivals.insert_if_absent(self.session.filter())?;
         self.last_answer = self.pace.clock.now().duration_since(started);
         let (keeps_new, counts, output) = (self.keeps_new, &mut self.counts, &mut self.output);
         counts.new += answers.iter().filter(|&&new| new).count() as u64;

@@ -18,12 +18,11 @@ use crate::key_fields::KeyFields;
 use crate::run_state::{FilterState, Job, Window, WindowKind};
 use crate::{process, units};
 use overbank::Seed;
-use overbank::filter::cascade::{CascadeFilter, CascadeOptions};
+use overbank::filter::cascade::{Filter, FilterOptions};
 use overbank::profile::Plan;
 use overbank::store::{Store, StoreOptions};
 use overbank_ingest::{Options, Position};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Keys that a filter expects unless told otherwise.
 const KEYS: u64 = 1_000_000_000;
@@ -52,7 +51,7 @@ pub(crate) struct Wanted<'a> {
 /// A store with its filter.
 pub(crate) struct Session {
     pub(crate) store: Store,
-    filter: Arc<Mutex<CascadeFilter>>,
+    filter: Filter,
     /// The state of the run that is gone on with.
     pub(crate) resumed: Option<FilterState>,
     pub(crate) job: Job,
@@ -89,20 +88,20 @@ impl Session {
         if let Some(directory) = wanted.store
             && store.record(NAME).is_some()
         {
-            let stored = CascadeFilter::stored_options(&store, NAME)?;
+            let stored = Filter::stored_options(&store, NAME)?;
             (window, resumed) = take_up(wanted, &stored, state, &directory.display().to_string())?;
-            options = CascadeOptions { memory_bytes: options.memory_bytes, ..stored };
+            options = stored.writers(1).memory_bytes(options.chosen_memory_bytes());
         }
         // A run that is gone on with has its reader compare all that it was asked for.
         if let Some(directory) = wanted.store.filter(|_| resumed.is_none()) {
             KeyFields::new(wanted.key).adopt(&store, directory)?;
         }
-        let filter = store.cascade(NAME, options)?;
+        let filter = store.filter(NAME, options)?;
         Ok(Self { store, filter, resumed, job: wanted.job, window, kept: wanted.store.is_some() })
     }
 
-    pub(crate) fn filter(&self) -> MutexGuard<'_, CascadeFilter> {
-        self.filter.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn filter(&self) -> &Filter {
+        &self.filter
     }
 
     /// Where the reader of the run that is gone on with stood.
@@ -119,14 +118,14 @@ pub(crate) fn check_options(
     threads: usize,
 ) -> Result<(), Failure> {
     let options = options(arguments, memory_bytes, window)?;
-    options.plan(options.keys, threads)?;
+    options.plan(options.expected_keys(), threads)?;
     Ok(())
 }
 
 /// The window of a store, and the run to go on with, if the arguments allow to go on with them.
 fn take_up(
     wanted: &Wanted<'_>,
-    stored: &CascadeOptions,
+    stored: &FilterOptions,
     state: Option<FilterState>,
     place: &str,
 ) -> Result<(Window, Option<FilterState>), Failure> {
@@ -135,8 +134,8 @@ fn take_up(
             "{place} was made with {what} {was}, not {is}; leave it away, or give another directory"
         )))
     };
-    if let Some(error) = wanted.filter.error.filter(|error| *error != stored.false_positive_rate) {
-        return differs("--error", &stored.false_positive_rate.to_string(), &error.to_string());
+    if let Some(error) = wanted.filter.error.filter(|error| *error != stored.rate()) {
+        return differs("--error", &stored.rate().to_string(), &error.to_string());
     }
     let window = state.as_ref().map_or_else(Window::default, |state| state.window);
     if let Some(asked) =
@@ -170,15 +169,13 @@ pub(crate) fn options(
     arguments: &FilterArguments,
     memory_bytes: u64,
     window: Option<Window>,
-) -> Result<CascadeOptions, Failure> {
+) -> Result<FilterOptions, Failure> {
     check_memory(memory_bytes)?;
-    Ok(CascadeOptions {
-        memory_bytes: filter_bytes(memory_bytes),
-        keys: arguments.keys.unwrap_or(KEYS),
-        false_positive_rate: arguments.error.unwrap_or(ERROR),
-        panes: if window.is_some() { PANES } else { 0 },
-        ..CascadeOptions::default()
-    })
+    Ok(FilterOptions::new()
+        .memory_bytes(filter_bytes(memory_bytes))
+        .keys(arguments.keys.unwrap_or(KEYS))
+        .false_positive_rate(arguments.error.unwrap_or(ERROR))
+        .panes(if window.is_some() { PANES } else { 0 }))
 }
 
 /// Refuses memory that is too little for its shares, or more than the machine has.

@@ -7,7 +7,7 @@
 //! What a lookup on flash costs falls with the keys that are looked up together: a batch of a few thousand reads a block a key and
 //! run, one of millions sweeps all runs at the device's sequential rate. [`Arrivals`] is for streams that can wait for that.
 
-use super::CascadeFilter;
+use super::Filter;
 use super::shared::Shared;
 use super::write_class::WriteClass;
 use crate::batch::Sorter;
@@ -26,7 +26,7 @@ const ROUND_BYTES: usize = 4 << 20;
 /// The least RAM: that of a round, and half as much for keys.
 const MEMORY_BYTES_MIN: usize = 3 * ROUND_BYTES / 2;
 
-/// Keys that wait to be inserted, in order of arrival: [`CascadeFilter::insert_if_absent`] for streams that can wait, so that
+/// Keys that wait to be inserted, in order of arrival: [`Filter::insert_if_absent`] for streams that can wait, so that
 /// millions of keys share a sweep over the filter.
 #[derive(Debug)]
 pub struct Arrivals {
@@ -88,15 +88,15 @@ impl Arrivals {
     /// Inserts those that are not in `filter`, and tells for each, in order of arrival, whether it was new. They wait no more.
     ///
     /// # Cost
-    /// As [`CascadeFilter::insert_if_absent`] of all of them.
+    /// As [`Filter::insert_if_absent`] of all of them.
     ///
     /// # Errors
     /// As there. Some may be inserted then, and all wait on.
-    pub fn insert_if_absent(&mut self, filter: &mut CascadeFilter) -> Result<&[bool]> {
+    pub fn insert_if_absent(&mut self, filter: &Filter) -> Result<&[bool]> {
         self.mask.clear();
         self.mask.reserve_exact(self.prefixes.len());
         self.mask.resize(self.prefixes.len(), false);
-        filter.shared.insert_if_absent(0, &self.prefixes, &mut self.mask)?;
+        filter.shared().insert_if_absent(&self.prefixes, &mut self.mask)?;
         self.prefixes.clear();
         Ok(&self.mask)
     }
@@ -122,10 +122,9 @@ impl Group<'_> {
 }
 
 impl Shared {
-    /// Sets the mask of those prefixes that are not in the filter, and inserts them through a writer's log: of equal ones the first.
+    /// Sets the mask of those prefixes that are not in the filter, and inserts them through a memtable: of equal ones the first.
     pub(super) fn insert_if_absent(
         self: &Arc<Self>,
-        slot: usize,
         mut prefixes: &[u64],
         mut mask: &mut [bool],
     ) -> Result<()> {
@@ -133,7 +132,7 @@ impl Shared {
         while !prefixes.is_empty() {
             let (now, later) = prefixes.split_at(self.room_for(prefixes.len()));
             let (mask_now, mask_later) = mask.split_at_mut(now.len());
-            self.insert_together(slot, now, mask_now)?;
+            self.insert_together(now, mask_now)?;
             (prefixes, mask) = (later, mask_later);
         }
         Ok(())
@@ -141,25 +140,25 @@ impl Shared {
 
     /// How many of so many keys are to be asked for together; a generation may begin.
     fn room_for(&self, keys: usize) -> usize {
-        let in_logs: u64 = self.slots.iter().map(|slot| lock(slot).log.len() as u64).sum();
+        let in_memtables: u64 = self.slots.iter().map(|slot| lock(slot).memtable.len() as u64).sum();
         let mut state = self.state();
-        let room = state.room_for(keys, in_logs, &self.options);
+        let room = state.room_for(keys, in_memtables, &self.options);
         self.note_class(&state);
         room
     }
 
     /// As [`Shared::insert_if_absent`], of prefixes for which the generation has room.
-    fn insert_together(self: &Arc<Self>, slot: usize, prefixes: &[u64], mask: &mut [bool]) -> Result<()> {
+    fn insert_together(self: &Arc<Self>, prefixes: &[u64], mask: &mut [bool]) -> Result<()> {
         self.rounds(prefixes, true, |groups, class| {
             let new_groups = || groups.iter().filter(|group| group.sum <= 0);
             let new: Vec<usize> = new_groups().map(Group::first).collect();
-            if new.len() >= self.options.log_keys() / 8 {
+            if new.len() >= self.options.memtable_keys() / 8 {
                 self.add_sorted(new.iter().map(|&i| prefixes[i]))?;
             } else {
-                self.add(slot, new.iter().map(|&i| (prefixes[i], 0)), false)?;
+                self.add(new.iter().map(|&i| (prefixes[i], 0)), false)?;
             }
             if self.state().writes != class {
-                self.add_others(slot, prefixes, groups)?;
+                self.add_others(prefixes, groups)?;
             }
             new.iter().for_each(|&i| mask[i] = true);
             Ok(())
@@ -168,7 +167,7 @@ impl Shared {
 
     /// Inserts what was answered with the first of its group, and is not in: longer fingerprints, of a class that began meanwhile,
     /// tell apart what was alike. Another writer may have inserted the first with such a one before it was asked for.
-    fn add_others(self: &Arc<Self>, slot: usize, prefixes: &[u64], groups: &[Group<'_>]) -> Result<()> {
+    fn add_others(self: &Arc<Self>, prefixes: &[u64], groups: &[Group<'_>]) -> Result<()> {
         let mut others: Vec<u64> = (groups.iter())
             .flat_map(|group| group.others().map(|i| (prefixes[group.first()], prefixes[i])))
             .filter_map(|(first, other)| (other != first).then_some(other))
@@ -178,22 +177,17 @@ impl Shared {
         let mut sums = Vec::new();
         self.sums_side_by_side(&others, true, &mut sums)?;
         let absent: Vec<u64> = others.iter().zip(&sums).filter(|one| *one.1 <= 0).map(|one| *one.0).collect();
-        self.add(slot, absent.into_iter().map(|prefix| (prefix, 0)), false)
+        self.add(absent.into_iter().map(|prefix| (prefix, 0)), false)
     }
 
     /// Sets the mask of those prefixes that are in the filter, and removes an occurrence of each.
-    pub(super) fn remove_if_present(
-        self: &Arc<Self>,
-        slot: usize,
-        prefixes: &[u64],
-        mask: &mut [bool],
-    ) -> Result<()> {
+    pub(super) fn remove_if_present(self: &Arc<Self>, prefixes: &[u64], mask: &mut [bool]) -> Result<()> {
         self.removable()?;
         self.rounds(prefixes, false, |groups, _| {
             let there = |group: &Group<'_>| group.places.len().min(usize::try_from(group.sum).unwrap_or(0));
             let places = groups.iter().flat_map(|group| &group.places[..there(group)]);
             let old: Vec<usize> = places.map(|place| place[1] as usize).collect();
-            self.add(slot, old.iter().map(|&i| (prefixes[i], 0)), true)?;
+            self.add(old.iter().map(|&i| (prefixes[i], 0)), true)?;
             old.iter().for_each(|&i| mask[i] = true);
             Ok(())
         })
@@ -208,7 +202,7 @@ impl Shared {
         mut each: impl FnMut(&[Group<'_>], WriteClass) -> Result<()>,
     ) -> Result<()> {
         self.writable()?;
-        if prefixes.len() >= self.options.log_keys() {
+        if prefixes.len() >= self.options.memtable_keys() {
             // Few entries in a log would cost every question a search.
             self.freeze_all()?;
         }
@@ -231,6 +225,9 @@ impl Shared {
                 asked.clear();
                 // Whole prefixes: a generation that begins now has longer fingerprints.
                 asked.extend(alike.iter().map(|places| prefixes[places[0][1] as usize]));
+                let (Some(first), Some(last)) = (asked.first(), asked.last()) else { continue };
+                // From the question to what follows from its answer, nobody else asks for these keys to insert or remove them.
+                let _held = self.key_locks.of_range(*first..=*last);
                 self.sums_side_by_side(&asked, presence, &mut sums)?;
                 let groups: Vec<Group<'_>> =
                     alike.iter().zip(&sums).map(|(places, &sum)| Group { places, sum }).collect();
@@ -270,21 +267,20 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::cascade::CascadeOptions;
+    use crate::filter::cascade::FilterOptions;
     use crate::store::{Store, StoreOptions};
 
     #[test]
     fn what_was_alike_before_an_era_began_is_in_whoever_inserted_the_first() {
         let store = Store::in_memory(StoreOptions::new()).unwrap();
-        let options = CascadeOptions {
+        let options = FilterOptions {
             keys: 8,
             false_positive_rate: 0.01,
             memory_bytes: 20 << 20,
-            ..CascadeOptions::default()
+            ..FilterOptions::default()
         };
-        let filter = store.cascade("f", options).unwrap();
-        let filter = &mut *filter.lock().unwrap();
-        let before = filter.shared.place(filter.shared.state().writes).mask;
+        let filter = store.filter("f", options).unwrap();
+        let before = filter.shared().place(filter.shared().state().writes).mask;
         // Alike in the first era, not in the one that has begun when they are asked for.
         let first = 0x1234_5678_9abc_def0 & before;
         let other = first | !before;
@@ -295,7 +291,7 @@ mod tests {
         assert!(!filter.contains_many(&[KeyHash::new(other, 0)]).unwrap()[0]);
         let places = [[first & before, 0], [first & before, 1]];
         let group = Group { places: &places, sum: 1 };
-        filter.shared.add_others(0, &[first, other], &[group]).unwrap();
+        filter.shared().add_others(&[first, other], &[group]).unwrap();
         assert_eq!(
             filter.contains_many(&[first, other].map(|prefix| KeyHash::new(prefix, 0))).unwrap(),
             [true, true]

@@ -10,13 +10,13 @@
 //! which may be a shorter one: the nearest that it begins with. So no count is below 0, and the sum of the counts of all
 //! fingerprints that a key's hash begins with is how often the key is in, as a lookup says it.
 
-use super::CascadeFilter;
+use super::Filter;
 use super::query::View;
 use crate::Result;
 use crate::filter::run::{Entries, MergedCursor, RunKind, Source};
 use std::collections::{BTreeSet, VecDeque};
 
-/// So many entries are looked through for [`CascadeFilter::distinct`]: all of most filters, in a fraction of a second, and of larger
+/// So many entries are looked through for [`Filter::distinct`]: all of most filters, in a fraction of a second, and of larger
 /// ones a sample that leaves an error of 0.6 % at most.
 const SAMPLE_ENTRIES: u64 = 1 << 22;
 /// A normal variable is farther from its mean than so many standard deviations once in 10^9.
@@ -35,7 +35,7 @@ pub struct Fingerprint {
     pub count: u64,
 }
 
-/// All fingerprints of a filter at a moment; from [`CascadeFilter::fingerprints`].
+/// All fingerprints of a filter at a moment; from [`Filter::fingerprints`].
 ///
 /// Each comes once, with a count above 0, in hash order; one that others begin with comes behind these.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub struct Fingerprints {
     ready: VecDeque<Leaf>,
 }
 
-/// How many different keys are in a filter; see [`CascadeFilter::distinct`].
+/// How many different keys are in a filter; see [`Filter::distinct`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Distinct {
     /// The most likely number.
@@ -175,7 +175,7 @@ impl Length {
     }
 }
 
-impl CascadeFilter {
+impl Filter {
     /// Goes through all fingerprints, as they are at this moment.
     ///
     /// # Cost
@@ -184,7 +184,7 @@ impl CascadeFilter {
     /// # Errors
     /// `Corrupt`; what the device says.
     pub fn fingerprints(&self) -> Result<Fingerprints> {
-        Fingerprints::of(&self.view()?, self.shared.kind, self.shared.options.value_bits, 0)
+        Fingerprints::of(&self.view()?, self.shared().kind, self.shared().options.value_bits, 0)
     }
 
     /// How many different keys are in the filter. Keys that have one fingerprint count as one: of n keys n times the false-positive
@@ -198,21 +198,21 @@ impl CascadeFilter {
     /// once more, and the bounds leave both open. Of a larger one, the bounds hold but for once in 10^9.
     ///
     /// # Errors
-    /// As [`CascadeFilter::fingerprints`].
+    /// As [`Filter::fingerprints`].
     pub fn distinct(&self) -> Result<Distinct> {
         self.distinct_by(SAMPLE_ENTRIES)
     }
 
-    /// As [`CascadeFilter::distinct`], from a sample of at most so many entries.
+    /// As [`Filter::distinct`], from a sample of at most so many entries.
     pub(super) fn distinct_by(&self, sample_entries: u64) -> Result<Distinct> {
         let view = self.view()?;
-        let value_bits = self.shared.options.value_bits;
+        let value_bits = self.shared().options.value_bits;
         let entries: u64 = (view.packed.iter().map(|run| run.fingerprints()))
             .chain(view.runs.iter().map(|run| run.fingerprints()))
             .sum();
         let shortest = lengths(&view).first().map_or(0, |bits| bits - value_bits);
         let skip_bits = entries.div_ceil(sample_entries).next_power_of_two().ilog2().min(shortest);
-        let mut fingerprints = Fingerprints::of(&view, self.shared.kind, value_bits, skip_bits)?;
+        let mut fingerprints = Fingerprints::of(&view, self.shared().kind, value_bits, skip_bits)?;
         let (mut longest, mut all) = (0u64, 0u64);
         while let Some(leaf) = fingerprints.advance()? {
             longest += u64::from(leaf.is_longest);
@@ -237,8 +237,9 @@ impl CascadeFilter {
 
     /// Everything, logs included.
     pub(super) fn view(&self) -> Result<View> {
-        self.shared.freeze_all()?;
-        Ok(View::of(&self.shared.state()))
+        self.shared().usable()?;
+        self.shared().freeze_all()?;
+        Ok(View::of(&self.shared().state()))
     }
 }
 

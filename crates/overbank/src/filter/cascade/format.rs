@@ -16,7 +16,7 @@
 //!   72 a run: level i32, bits u16, pieces u16, pane u64, oldest u64, newest u64      in order of age
 //! ```
 
-use super::options::{CascadeOptions, Policy};
+use super::options::{AskedFor, FilterOptions, Policy};
 use super::table::RunClass;
 use super::write_class::WriteClass;
 use crate::bytes::ByteReader;
@@ -44,12 +44,12 @@ const LEVEL_MAX: i32 = 64;
 /// What the manifest keeps of a filter.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct State {
-    pub(super) options: CascadeOptions,
+    pub(super) options: FilterOptions,
     pub(super) writes: WriteClass,
     pub(super) tree: StoredTree<RunClass>,
 }
 
-pub(super) fn encode(options: &CascadeOptions, writes: &WriteClass, tree: &StoredTree<RunClass>) -> Vec<u8> {
+pub(super) fn encode(options: &FilterOptions, writes: &WriteClass, tree: &StoredTree<RunClass>) -> Vec<u8> {
     let is_lazy = matches!(options.policy, Policy::LazyLevelled { .. });
     let mut bytes = Vec::new();
     bytes.extend(MAGIC);
@@ -120,7 +120,7 @@ impl State {
     }
 }
 
-fn decode_options(fields: &mut ByteReader<'_>) -> Result<CascadeOptions> {
+fn decode_options(fields: &mut ByteReader<'_>) -> Result<FilterOptions> {
     let (keys, false_positive_rate) = (fields.u64()?, fields.f64()?);
     let fan_out = fields.u32()?;
     let [lazy, value_bits, zero @ ..] = fields.array::<4>()?;
@@ -135,8 +135,16 @@ fn decode_options(fields: &mut ByteReader<'_>) -> Result<CascadeOptions> {
     let memory_bytes = usize::try_from(fields.u64()?).unwrap_or(usize::MAX);
     let (writers, panes) = (fields.u32()? as usize, fields.u32()?);
     let value_bits = value_bits.into();
-    let options =
-        CascadeOptions { memory_bytes, keys, false_positive_rate, policy, value_bits, writers, panes };
+    let options = FilterOptions {
+        memory_bytes,
+        keys,
+        false_positive_rate,
+        policy,
+        value_bits,
+        writers,
+        panes,
+        asked_for: AskedFor::default(),
+    };
     options.check().map_err(|why| corrupt(8, "the options", "valid ones", why))?;
     Ok(options)
 }

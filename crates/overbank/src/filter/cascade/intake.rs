@@ -3,61 +3,40 @@
 use super::memtable::EntryLayout;
 use super::shared::{Shared, Slot};
 use super::write_class::WriteClass;
+use crate::Result;
 use crate::filter::run::{PackedRun, RunKind};
 use crate::lock::lock;
-use crate::{KeyHash, Result};
 use std::sync::{Arc, MutexGuard};
 
 /// Keys taken at a time: all of them or, where the disk is full, none.
-const CHUNK_KEYS: usize = 1 << 12;
-
-/// Inserts and removes beside other writers, from a thread of its own; see [`CascadeFilter::writer`](super::CascadeFilter::writer).
-#[derive(Debug)]
-pub struct CascadeWriter {
-    pub(super) shared: Arc<Shared>,
-    pub(super) slot: usize,
-}
-
-impl CascadeWriter {
-    /// As [`CascadeFilter::insert`](super::CascadeFilter::insert).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn insert(&mut self, hashes: &[KeyHash]) -> Result<()> {
-        self.shared.add(self.slot, hashes.iter().map(|hash| (hash.high(), 0)), false)
-    }
-
-    /// As [`CascadeFilter::remove`](super::CascadeFilter::remove).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn remove(&mut self, hashes: &[KeyHash]) -> Result<()> {
-        self.shared.removable()?;
-        self.shared.add(self.slot, hashes.iter().map(|hash| (hash.high(), 0)), true)
-    }
-}
+pub(super) const CHUNK_KEYS: usize = 1 << 12;
 
 impl Shared {
-    /// Adds entries, a key's hash and a value each, through the log of a writer.
+    /// Adds entries, a key's hash and a value each, through the memtable of a slot that is free.
     pub(super) fn add(
         self: &Arc<Self>,
-        slot: usize,
         mut entries: impl ExactSizeIterator<Item = (u64, u64)>,
         is_removal: bool,
     ) -> Result<()> {
         self.writable()?;
+        if entries.len() == 0 {
+            return Ok(());
+        }
+        let _change = self.change();
+        let taken_slot = self.writers.take();
+        let slot = taken_slot.number;
         while entries.len() > 0 {
             let keys = entries.len().min(CHUNK_KEYS);
             self.make_room()?;
             let mut held = self.slot(slot)?;
             let (mut taken, mut has_frozen) = (0, false);
             while taken < keys {
-                if held.log.is_empty() {
-                    held.log.begin(self.state().open_memtable(slot, &self.options));
+                if held.memtable.is_empty() {
+                    held.memtable.begin(self.state().open_memtable(slot, &self.options));
                 }
                 let place = self.place(held.class);
-                taken += held.log.push(entries.by_ref().take(keys - taken), place, is_removal);
-                if held.log.is_full() {
+                taken += held.memtable.push(entries.by_ref().take(keys - taken), place, is_removal);
+                if held.memtable.is_full() {
                     self.freeze(slot, &mut held)?;
                     self.renew_class(&mut held);
                     has_frozen = true;
@@ -73,12 +52,13 @@ impl Shared {
     /// Adds an occurrence of each of many keys, whose hashes ascend: they need no log.
     pub(super) fn add_sorted(self: &Arc<Self>, prefixes: impl ExactSizeIterator<Item = u64>) -> Result<()> {
         let keys = prefixes.len();
+        let _change = self.change();
         let (class, left) = {
             let state = self.state();
             (state.writes, state.left(&self.options))
         };
         if keys as u64 > left {
-            return self.add(0, prefixes.map(|prefix| (prefix, 0)), false);
+            return self.add(prefixes.map(|prefix| (prefix, 0)), false);
         }
         let kind = RunKind { fingerprint_bits: self.entry_bits(class), ..self.kind };
         let mask = self.place(class).mask;
@@ -104,7 +84,7 @@ impl Shared {
         Ok(slot)
     }
 
-    fn renew_class(&self, slot: &mut Slot) {
+    pub(super) fn renew_class(&self, slot: &mut Slot) {
         slot.class = self.state().writes;
     }
 
@@ -116,11 +96,11 @@ impl Shared {
 
     /// Packs a writer's log. Whoever looks at the filter holds the slot, and so sees its entries in one place.
     pub(super) fn freeze(self: &Arc<Self>, at: usize, slot: &mut Slot) -> Result<()> {
-        if slot.log.is_empty() {
+        if slot.memtable.is_empty() {
             return Ok(());
         }
         let kind = RunKind { fingerprint_bits: self.entry_bits(slot.class), ..self.kind };
-        let packed = slot.log.freeze(kind)?;
+        let packed = slot.memtable.freeze(kind)?;
         let mut state = self.state();
         state.add_packed(Some(at), packed, slot.class, &self.options);
         self.note_class(&state);
@@ -141,12 +121,12 @@ impl Shared {
     /// As [`Shared::make_room`], for a packed run of so many bytes beside.
     fn make_room_for(self: &Arc<Self>, bytes: usize) -> Result<()> {
         // With many writers and many fences the logs alone may be more than that: what is not there cannot be flushed.
-        self.tree.make_room(self.log_bytes_packed() + bytes)
+        self.tree.make_room(self.memtables_bytes_packed() + bytes)
     }
 
     /// What the logs of all writers take at most when they are packed.
-    fn log_bytes_packed(&self) -> usize {
-        self.slots.len() * self.options.packed_log_bytes()
+    fn memtables_bytes_packed(&self) -> usize {
+        self.slots.len() * self.options.packed_memtable_bytes()
     }
 
     /// Refuses removals where entries are forgotten by their age.

@@ -1,7 +1,7 @@
 //! What a filter will cost, before it is made.
 
 use super::fronts::standing_bytes;
-use super::options::{CascadeOptions, Policy};
+use super::options::{FilterOptions, Policy};
 use super::saved::shares;
 use crate::Result;
 use crate::error::invalid;
@@ -20,7 +20,7 @@ const BLOCK_BYTES: f64 = 4096.0;
 /// What merging comes to while writers rest; see `restful` in `lsm/picker`.
 const RUNS_AT_REST: u32 = 2;
 
-/// RAM, flash and I/O of a filter, from [`CascadeOptions::plan`].
+/// RAM, flash and I/O of a filter, from [`FilterOptions::plan`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
     /// Bits of a fingerprint.
@@ -50,14 +50,14 @@ pub struct Plan {
     pub memory_keys: u64,
 }
 
-impl CascadeOptions {
+impl FilterOptions {
     /// What these options will cost for `keys` different keys, each inserted once, beside `threads` background threads.
     ///
     /// ```
-    /// use overbank::filter::cascade::{CascadeOptions, Policy};
-    /// let tiered = CascadeOptions::default().plan(1 << 30, 1)?;
+    /// use overbank::filter::cascade::{FilterOptions, Policy};
+    /// let tiered = FilterOptions::default().plan(1 << 30, 1)?;
     /// let policy = Policy::LazyLevelled { fan_out: 8 };
-    /// let lazy = CascadeOptions { policy, ..CascadeOptions::default() }.plan(1 << 30, 1)?;
+    /// let lazy = FilterOptions { policy, ..FilterOptions::default() }.plan(1 << 30, 1)?;
     /// assert!(tiered.writes_a_key < lazy.writes_a_key && tiered.reads_a_lookup > lazy.reads_a_lookup);
     /// # Ok::<(), overbank::Error>(())
     /// ```
@@ -120,8 +120,8 @@ impl CascadeOptions {
     /// lazy-levelled or a fan-out of few for many lookups.
     ///
     /// ```
-    /// use overbank::filter::cascade::{CascadeOptions, Policy};
-    /// let options = CascadeOptions::default();
+    /// use overbank::filter::cascade::{FilterOptions, Policy};
+    /// let options = FilterOptions::default();
     /// let written = options.for_lookups(1 << 33, 0.0, 1)?;
     /// let asked = options.for_lookups(1 << 33, 1.0, 1)?;
     /// assert!(matches!(written.policy, Policy::Tiered { fan_out } if fan_out >= 8));
@@ -138,7 +138,7 @@ impl CascadeOptions {
         let mut best: Option<(f64, Self)> = None;
         for fan_out in [16, 12, 8, 6, 4, 3, 2] {
             for policy in [Policy::Tiered { fan_out }, Policy::LazyLevelled { fan_out }] {
-                let options = CascadeOptions { policy, ..self };
+                let options = FilterOptions { policy, ..self };
                 let plan = options.plan(keys, threads)?;
                 let cost =
                     plan.writes_a_key * WRITTEN_BYTE_NS + lookups_a_key * plan.reads_a_lookup * READ_NS;
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn memory_in_front_of_the_runs_saves_reads() {
         let of = |memory_bytes: usize| {
-            CascadeOptions { memory_bytes, ..CascadeOptions::default() }.plan(1 << 26, 1).unwrap()
+            FilterOptions { memory_bytes, ..FilterOptions::default() }.plan(1 << 26, 1).unwrap()
         };
         let (less, more) = (of(24 << 20), of(512 << 20));
         assert!(less.front_bits_a_key < 3.0 && more.front_bits_a_key > 9.0, "{less:?} {more:?}");

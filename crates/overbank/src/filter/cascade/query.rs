@@ -2,20 +2,14 @@
 
 use super::shared::Shared;
 use super::table::{FilterRun, FilterState, FilterVersion};
+use crate::Result;
+use crate::batch::ask_in_order;
 use crate::filter::run::{FingerprintSegment, PackedRun, Sign, Source, count_many};
 use crate::lock::lock;
-use crate::{KeyHash, Result};
 use std::sync::Arc;
 
 /// Reads in flight.
 pub(super) const DEPTH: usize = 128;
-
-/// Asks the filter beside those who write to it; see [`CascadeFilter::reader`](super::CascadeFilter::reader).
-#[derive(Clone, Debug)]
-pub struct CascadeReader {
-    pub(super) shared: Arc<Shared>,
-}
-
 /// All packed runs and runs of a moment.
 #[derive(Debug)]
 pub(super) struct View {
@@ -23,21 +17,15 @@ pub(super) struct View {
     pub(super) runs: Vec<Arc<FingerprintSegment>>,
     pub(super) version: Arc<FilterVersion>,
     /// Removals on flash may be of insertions that are in RAM.
-    has_late_removals: bool,
+    pub(super) has_late_removals: bool,
 }
 
 impl View {
     pub(super) fn of(state: &FilterState) -> Self {
         let version = state.version();
-        // All that is older than what is in RAM is on flash: there, no key was removed more often than it was inserted. So a key that
-        // is in RAM more often than it was removed there is in the filter, if no newer removals are on flash already.
-        let removes = |run: &FilterRun| {
-            run.class.sign == Sign::Removals || run.pieces.iter().any(|piece| piece.tombstones() > 0)
-        };
-        let mut removals = version.runs.iter().filter(|run| removes(run));
         View {
             version: Arc::clone(version),
-            has_late_removals: removals.any(|run| state.has_in_memory_up_to(run.span.newest)),
+            has_late_removals: has_late_removals(state),
             packed: version.frozen.iter().map(|packed| Arc::clone(&packed.entries)).collect(),
             runs: version.runs.iter().flat_map(|run| run.pieces.iter().cloned()).collect(),
         }
@@ -50,43 +38,27 @@ impl View {
     }
 }
 
-impl CascadeReader {
-    /// As [`CascadeFilter::contains_many`](super::CascadeFilter::contains_many).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn contains_many(&self, hashes: &[KeyHash]) -> Result<Vec<bool>> {
-        self.shared.ask(hashes, true, |sum| sum > 0)
-    }
-
-    /// As [`CascadeFilter::count_many`](super::CascadeFilter::count_many).
-    ///
-    /// # Errors
-    /// As there.
-    pub fn count_many(&self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
-        self.shared.ask(hashes, false, |sum| u64::try_from(sum).unwrap_or(0))
-    }
+/// Whether removals on flash may be of insertions that are in RAM. All that is older than what is in RAM is on flash: there, no key was
+/// removed more often than it was inserted. So a key that is in RAM more often than it was removed there is in the filter, if no newer
+/// removals are on flash already.
+pub(super) fn has_late_removals(state: &FilterState) -> bool {
+    let removes = |run: &FilterRun| {
+        run.class.sign == Sign::Removals || run.pieces.iter().any(|piece| piece.tombstones() > 0)
+    };
+    let mut removals = state.version().runs.iter().filter(|run| removes(run));
+    removals.any(|run| state.has_in_memory_up_to(run.span.newest))
 }
 
 impl Shared {
-    /// What `answer` makes of the sum of each key's counts, in the order of `hashes`; see [`Shared::sums`].
-    fn ask<T: Clone + Default>(
+    /// Tells `answer` the place of each prefix and the sum of its counts; see [`Shared::sums`].
+    pub(super) fn ask(
         &self,
-        hashes: &[KeyHash],
+        prefixes: impl Iterator<Item = u64>,
         presence: bool,
-        answer: impl Fn(i64) -> T,
-    ) -> Result<Vec<T>> {
-        let mut asked: Vec<(u64, usize)> = hashes.iter().map(|hash| hash.high()).zip(0..).collect();
-        asked.sort_unstable();
-        let mut answers = vec![T::default(); hashes.len()];
-        let (mut prefixes, mut sums) = (Vec::new(), Vec::new());
-        for asked in asked.chunks(self.options.questions()) {
-            prefixes.clear();
-            prefixes.extend(asked.iter().map(|one| one.0));
-            self.sums(&prefixes, presence, &mut sums)?;
-            asked.iter().zip(&sums).for_each(|(one, &sum)| answers[one.1] = answer(sum));
-        }
-        Ok(answers)
+        answer: impl FnMut(usize, i64),
+    ) -> Result<()> {
+        let at_once = self.options.questions();
+        ask_in_order(prefixes, at_once, |prefixes, sums| self.sums(prefixes, presence, sums), answer)
     }
 
     /// Sets `sums` to the counts of ascending prefixes of hashes, added up over the whole filter; one that is not above 0 says no more
@@ -94,10 +66,9 @@ impl Shared {
     /// interest, what is in RAM is not looked for on flash.
     ///
     /// # Cost
-    /// At most a block read a prefix and run of insertions, all in one wave, and then one a run of removals for what is there;
-    /// neighbouring blocks are read together.
+    /// At most a block read a prefix and run, all in one wave; neighbouring blocks are read together.
     pub(super) fn sums(&self, prefixes: &[u64], presence: bool, sums: &mut Vec<i64>) -> Result<()> {
-        self.files.check_process()?;
+        self.usable()?;
         sums.clear();
         sums.resize(prefixes.len(), 0);
         let View { packed, runs, version, has_late_removals } = self.look(prefixes, sums)?;
@@ -125,12 +96,9 @@ impl Shared {
         self.tree.join_frozen()?;
         let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
         let view = View::of(&self.state());
-        let mut entries = Vec::new();
-        for slot in slots.iter_mut().filter(|slot| !slot.log.is_empty()) {
-            let mask = self.place(slot.class).mask;
-            entries.clear();
-            entries.extend(prefixes.iter().map(|prefix| prefix & mask));
-            slot.log.count_many(&entries, sums);
+        for slot in slots.iter_mut().filter(|slot| !slot.memtable.is_empty()) {
+            let place = self.place(slot.class);
+            slot.memtable.count_many(prefixes, place, sums);
         }
         Ok(view)
     }

@@ -1,18 +1,18 @@
 //! What a filter holds.
 
-use super::CascadeFilter;
-use super::options::CascadeOptions;
+use super::Filter;
+use super::options::FilterOptions;
 use super::table::FilterRun;
 use crate::filter::run::Sign;
 use crate::lock::lock;
 
-/// What a filter holds and costs at this moment, from [`CascadeFilter::report`].
+/// What a filter holds and costs at this moment, from [`Filter::report`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// Its options.
-    pub options: CascadeOptions,
+    pub options: FilterOptions,
     /// Fingerprints in all runs, those counted twice that are in two of them; tombstones not among them. How many keys that are,
-    /// [`CascadeFilter::distinct`] tells.
+    /// [`Filter::distinct`] tells.
     pub fingerprints: u64,
     /// Occurrences inserted, less those that merges saw removed.
     pub occurrences: u64,
@@ -57,14 +57,14 @@ pub struct RunReport {
     pub pane: u64,
 }
 
-impl CascadeFilter {
+impl Filter {
     /// What the filter holds and costs now.
     pub fn report(&self) -> Report {
-        let shared = &self.shared;
+        let shared = self.shared();
         let slots: Vec<_> = shared.slots.iter().map(lock).collect();
         let state = shared.state();
         let version = state.version();
-        let in_logs: u64 = slots.iter().map(|slot| slot.log.len() as u64).sum();
+        let in_memtables: u64 = slots.iter().map(|slot| slot.memtable.len() as u64).sum();
         let packed = || version.frozen.iter().map(|packed| &*packed.entries);
         let runs = || version.runs.iter();
         // A key errs where one of the fingerprints is its own.
@@ -73,7 +73,7 @@ impl CascadeFilter {
             |bits: u32, fingerprints: u64| fingerprints as f64 * f64::from(2).powi(value_bits - bits as i32);
         let sizes = (version.frozen.iter().map(|one| (one.class, one.size())))
             .chain(version.counted().map(|(run, size)| (run.class, size)));
-        let (mut tombstones, mut inserted, mut occurrences, mut rate) = (0, 0, in_logs, 0.0);
+        let (mut tombstones, mut inserted, mut occurrences, mut rate) = (0, 0, in_memtables, 0.0);
         for (class, size) in sizes {
             if class.sign == Sign::Removals {
                 tombstones += size.entries;
@@ -85,17 +85,17 @@ impl CascadeFilter {
             rate += share(class.bits, size.entries - size.tombstones);
         }
         let memtable_bits = shared.options.bits(state.writes.generation) + shared.options.value_bits;
-        let false_positive_rate = share(memtable_bits, in_logs) + rate;
-        let fingerprints = in_logs + inserted;
-        let logs_bytes = slots.len() * shared.options.log_bytes();
+        let false_positive_rate = share(memtable_bits, in_memtables) + rate;
+        let fingerprints = in_memtables + inserted;
+        let memtables_bytes = slots.len() * shared.options.memtable_bytes();
         Report {
             options: shared.options,
             fingerprints,
             occurrences,
             tombstones,
-            in_memory: in_logs + packed().map(|run| run.fingerprints()).sum::<u64>(),
+            in_memory: in_memtables + packed().map(|run| run.fingerprints()).sum::<u64>(),
             flash_bytes: runs().map(|run| run.size().bytes).sum(),
-            memory_bytes: logs_bytes
+            memory_bytes: memtables_bytes
                 + version.frozen_bytes
                 + runs().map(|run| run.size().memory_bytes).sum::<usize>(),
             false_positive_rate: false_positive_rate.min(1.0),

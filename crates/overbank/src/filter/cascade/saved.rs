@@ -1,20 +1,21 @@
 //! A cascade filter in its store: what a commit names, and how it comes back.
 //!
-//! A commit flushes what is in RAM to a run, however short, and names all runs, and the merges that are half done: they go on where they
-//! stand when the filter is opened again. Merges go on beside commits too; `lsm/commit` tells when the space of what they read comes back.
+//! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
+//! until a commit that does not name it.
 
 use super::format::{OLDEST_VERSION, State};
 use super::fronts::Fronts;
-use super::options::CascadeOptions;
+use super::options::FilterOptions;
 use super::shared::Shared;
 use super::table::{FilterState, FingerprintTable};
 use super::write_class::WriteClass;
-use super::{CascadeFilter, Maplet};
+use super::{Filter, Maplet, MapletOptions};
 use crate::error::invalid;
 use crate::filter::run::{RunKind, Sign};
 use crate::lock::lock;
 use crate::lsm::{Limits, Tree, Version};
-use crate::store::{Entry, Participant, Prepared, Store, Structure, lock_whole, registry};
+use crate::store::registry::{self, Kind};
+use crate::store::{Entry, Openable, Participant, Prepared, Reservation, Store, Structure};
 use crate::{Error, Result};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -32,77 +33,75 @@ const LANE_BYTES: usize = 48 << 20;
 /// RAM of a flush's lane beside: the windows of a hundred packed runs, and their sort.
 const FLUSH_BYTES: usize = 4 << 20;
 
+/// A filter or maplet, whose handles share it.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) shared: Arc<Shared>,
+    /// Its share of the store's budget, until it is closed.
+    reservation: Mutex<Option<Reservation>>,
+}
+
 impl Store {
-    /// The cascade filter of this name: the stored one, or a new one. A stored one keeps its own expected keys and rate; memory,
-    /// policy and writers are those given.
+    /// The filter of this name: the one that is open, the stored one, or a new one. Its RAM comes from the store's budget. In a store
+    /// that is open read-only it can be asked only.
     ///
     /// # Errors
-    /// As [`CascadeFilter::open`] and [`CascadeFilter::create`]; `Incompatible` if the stored one has panes of another number, or
-    /// another false-positive rate.
-    pub fn cascade(&self, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<CascadeFilter>>> {
-        check_kind(&options, false)?;
-        attach(self, name, CascadeFilter::open_or_create(self, name, options)?)
+    /// `InvalidOption`, `BudgetExceeded`; `WrongKind` if something else has this name; `Incompatible` if something else was asked for
+    /// than the stored one has; `UnsupportedVersion`, `Corrupt`; `NotFound` if there is none and the store is open read-only.
+    pub fn filter(&self, name: &str, options: FilterOptions) -> Result<Filter> {
+        open(self, name, options, false)
     }
 
-    /// The maplet of this name, as [`Store::cascade`]: the stored one, or a new one.
+    /// The maplet of this name, as [`Store::filter`].
     ///
     /// # Errors
-    /// As there; `Incompatible` also if the stored one has values of another length.
-    pub fn maplet(&self, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<Maplet>>> {
-        check_kind(&options, true)?;
-        attach(self, name, Maplet { filter: CascadeFilter::open_or_create(self, name, options)? })
+    /// As there.
+    pub fn maplet(&self, name: &str, options: MapletOptions) -> Result<Maplet> {
+        Ok(Maplet { filter: open(self, name, options.filter, true)? })
     }
 }
 
-impl CascadeFilter {
-    /// A new, empty filter that takes part in the store's commits. Its RAM comes from the store's budget.
+impl Filter {
+    /// The options of the filter of this name at the store's last commit, without opening it; memory and writers are those that it
+    /// was last written with.
     ///
     /// # Errors
-    /// `InvalidOption`, `BudgetExceeded`, `AlreadyExists`, `ReadOnly`.
-    pub fn create(store: &Store, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<Self>>> {
-        check_kind(&options, false)?;
-        attach(store, name, Self::create_with(store, name, options)?)
+    /// `NotFound`, `WrongKind`, `UnsupportedVersion`, `Corrupt`.
+    pub fn stored_options(store: &Store, name: &str) -> Result<FilterOptions> {
+        let entry = store.record(name);
+        let entry = entry.ok_or_else(|| Error::NotFound { what: "filter", name: name.to_owned() })?;
+        let options = decode(name, &entry)?.options;
+        check_kind(name, &options, false)?;
+        Ok(options)
     }
+}
 
-    /// The filter of this name at the store's last commit; in a store that is open read-only it can be asked only.
-    ///
-    /// # Errors
-    /// `NotFound`, `Incompatible` if it is another kind of summary, `UnsupportedVersion`, `Corrupt`, `BudgetExceeded`.
-    pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
-        let options = Self::stored_options(store, name)?;
-        attach(store, name, Self::open_with(store, name, options)?)
-    }
+fn open(store: &Store, name: &str, options: FilterOptions, is_maplet: bool) -> Result<Filter> {
+    let core = store.open_with(name, |stored| match stored {
+        None => Core::create(store, name, options, is_maplet),
+        Some(entry) => Core::recover(store, name, options, entry, is_maplet),
+    })?;
+    let filter = Filter { core };
+    // One that was open already was not made for this call.
+    let found = filter.options();
+    check_kind(name, &found, is_maplet)?;
+    options.with_shape_of(&found)?;
+    Ok(filter)
+}
 
-    /// The options of the filter of this name at the store's last commit, without opening it: what to ask [`Store::cascade`] for,
-    /// with other memory if need be.
-    ///
-    /// # Errors
-    /// As [`CascadeFilter::open`], except for what opening its files would find.
-    pub fn stored_options(store: &Store, name: &str) -> Result<CascadeOptions> {
-        stored_options(store, name, false)
-    }
+impl Openable for Core {
+    const KIND: Kind = registry::FILTER;
+}
 
-    fn open_or_create(store: &Store, name: &str, options: CascadeOptions) -> Result<Self> {
-        if store.record(name).is_none() {
-            return Self::create_with(store, name, options);
+impl Core {
+    fn create(store: &Store, name: &str, options: FilterOptions, is_maplet: bool) -> Result<Self> {
+        if store.is_read_only() {
+            let what = if is_maplet { "maplet" } else { "filter" };
+            return Err(Error::NotFound { what, name: name.to_owned() });
         }
-        options.check()?;
-        let stored = stored_options(store, name, options.value_bits > 0)?;
-        let shape =
-            |options: &CascadeOptions| (options.value_bits, options.panes, options.false_positive_rate);
-        if shape(&options) != shape(&stored) {
-            let [expected, found] = [&options, &stored].map(|options| {
-                let (value_bits, panes, rate) = shape(options);
-                format!("{value_bits} bits of value, {panes} panes, a rate of {rate}")
-            });
-            return Err(Error::Incompatible { what: "the filter", expected, found });
-        }
-        Self::open_with(store, name, CascadeOptions { keys: stored.keys, ..options })
-    }
-
-    fn create_with(store: &Store, name: &str, options: CascadeOptions) -> Result<Self> {
-        if store.record(name).is_some() {
-            return Err(Error::AlreadyExists { what: "summary", name: name.to_owned() });
+        if is_maplet && options.value_bits == 0 {
+            let why = "a new maplet is told how many bits its values have, 1 to 16";
+            return invalid("value_bits", 0, why);
         }
         options.check()?;
         let writes = WriteClass { revision: 0, generation: 0, pane: 0 };
@@ -111,8 +110,21 @@ impl CascadeFilter {
         Self::assemble(store, name, options, state)
     }
 
-    fn open_with(store: &Store, name: &str, options: CascadeOptions) -> Result<Self> {
-        let State { writes, tree, .. } = decode(name, &found(store, name)?)?;
+    fn recover(
+        store: &Store,
+        name: &str,
+        options: FilterOptions,
+        entry: &Entry,
+        is_maplet: bool,
+    ) -> Result<Self> {
+        let State { options: stored, writes, tree } = decode(name, entry)?;
+        check_kind(name, &stored, is_maplet)?;
+        let options = options.with_shape_of(&stored)?;
+        if store.is_read_only() {
+            options.check_for_reading()?
+        } else {
+            options.check()?
+        }
         let table = FingerprintTable { options, kind: kind_of(store), fronts: Fronts::new(0, 0, 0) };
         let version = tree.open(&table, store.files(), name)?;
         let mut state = FilterState::new(writes, tree.memtables, options.writers, version);
@@ -121,12 +133,10 @@ impl CascadeFilter {
         Self::assemble(store, name, options, state)
     }
 
-    fn assemble(store: &Store, name: &str, options: CascadeOptions, state: FilterState) -> Result<Self> {
-        let reservation = store.budget().reserve(
-            &format!("cascade filter {name:?}"),
-            options.memory_bytes,
-            options.memory_bytes,
-        )?;
+    fn assemble(store: &Store, name: &str, options: FilterOptions, state: FilterState) -> Result<Self> {
+        let what = if options.value_bits > 0 { "maplet" } else { "filter" };
+        let bytes = options.memory_bytes;
+        let reservation = store.budget().reserve(&format!("{what} {name:?}"), bytes, bytes)?;
         let read_only = store.is_read_only().then(|| store.device().path());
         let spawner = store.workers().spawner();
         let limits = shares(&options, spawner.threads());
@@ -137,99 +147,25 @@ impl CascadeFilter {
         let table = FingerprintTable { options, kind: kind_of(store), fronts };
         let files = store.files().clone();
         let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
-        let shared = Shared::new(options, files, read_only, tree);
-        Ok(CascadeFilter { shared, writers_given: 0, _reservation: reservation })
-    }
-}
-
-impl Maplet {
-    /// A new, empty maplet that takes part in the store's commits. Its RAM comes from the store's budget.
-    ///
-    /// # Errors
-    /// As [`CascadeFilter::create`].
-    pub fn create(store: &Store, name: &str, options: CascadeOptions) -> Result<Arc<Mutex<Self>>> {
-        check_kind(&options, true)?;
-        attach(store, name, Maplet { filter: CascadeFilter::create_with(store, name, options)? })
-    }
-
-    /// The maplet of this name at the store's last commit; in a store that is open read-only it can be asked only.
-    ///
-    /// # Errors
-    /// As [`CascadeFilter::open`].
-    pub fn open(store: &Store, name: &str) -> Result<Arc<Mutex<Self>>> {
-        let options = Self::stored_options(store, name)?;
-        attach(store, name, Maplet { filter: CascadeFilter::open_with(store, name, options)? })
-    }
-
-    /// The options of the maplet of this name at the store's last commit, without opening it.
-    ///
-    /// # Errors
-    /// As [`CascadeFilter::stored_options`].
-    pub fn stored_options(store: &Store, name: &str) -> Result<CascadeOptions> {
-        stored_options(store, name, true)
-    }
-}
-
-/// Has a filter or maplet take part in commits.
-fn attach<P>(store: &Store, name: &str, participant: P) -> Result<Arc<Mutex<P>>>
-where
-    P: AsRef<Shared>,
-    Mutex<P>: Participant + 'static,
-{
-    let participant = Arc::new(Mutex::new(participant));
-    match store.attach(name, Arc::clone(&participant) as Arc<dyn Participant>) {
-        // Any number of readers may ask; one of them is enough to vouch for the blocks.
-        Err(Error::AlreadyExists { .. }) if store.is_read_only() => return Ok(participant),
-        attached => attached?,
-    }
-    if !store.is_read_only() {
-        lock(&participant).as_ref().tree.serve(store.publisher(name));
-    }
-    Ok(participant)
-}
-
-impl AsRef<Shared> for CascadeFilter {
-    fn as_ref(&self) -> &Shared {
-        &self.shared
-    }
-}
-
-impl AsRef<Shared> for Maplet {
-    fn as_ref(&self) -> &Shared {
-        &self.filter.shared
+        if read_only.is_none() {
+            tree.serve(store.publisher(name));
+        }
+        let shared = Shared::new(name, options, (files, store.hasher()), read_only, tree);
+        Ok(Core { shared, reservation: Mutex::new(Some(reservation)) })
     }
 }
 
 /// A filter has no values, a maplet has.
-fn check_kind(options: &CascadeOptions, is_maplet: bool) -> Result<()> {
-    match (is_maplet, options.value_bits) {
-        (false, 1..) => invalid(
-            "value_bits",
-            options.value_bits,
-            "a filter keeps no values; make a maplet, with `Store::maplet`",
-        ),
-        (true, 0) => invalid(
-            "value_bits",
-            0,
-            "a maplet keeps values of 1 to 16 bits; make a filter, with `Store::cascade`, if there are none",
-        ),
-        _ => Ok(()),
-    }
-}
-
-/// The options of the filter, or maplet, of this name at the last commit.
-fn stored_options(store: &Store, name: &str, is_maplet: bool) -> Result<CascadeOptions> {
-    let options = decode(name, &found(store, name)?)?.options;
+fn check_kind(name: &str, options: &FilterOptions, is_maplet: bool) -> Result<()> {
     if is_maplet == (options.value_bits > 0) {
-        return Ok(options);
+        return Ok(());
     }
-    let shown = |is_maplet: bool| if is_maplet { "a maplet" } else { "a cascade filter" }.to_owned();
-    let (expected, found) = (shown(is_maplet), shown(!is_maplet));
-    Err(Error::Incompatible { what: "the kind of a summary", expected, found })
+    let (expected, found) = if is_maplet { ("maplet", "filter") } else { ("filter", "maplet") };
+    Err(Error::WrongKind { name: name.to_owned(), expected: expected.to_owned(), found: found.to_owned() })
 }
 
 /// How a filter divides its memory, beside `threads` background threads.
-pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Limits {
+pub(super) fn shares(options: &FilterOptions, threads: usize) -> Limits {
     // A lane more is a thread more at a merge; packed runs are to have half of the memory all the same.
     let threads = (threads + options.writers.min(2)).min(LANES_MAX);
     let lanes = threads.min(options.memory_bytes / LANE_BYTES).max(1);
@@ -238,59 +174,42 @@ pub(super) fn shares(options: &CascadeOptions, threads: usize) -> Limits {
     let merge = WRITER_BYTES + options.policy.fan_out() as usize * CURSOR_BYTES;
     let merges = (options.memory_bytes / MERGE_MEMORY_BYTES).clamp(1, MERGES_MAX);
     let merging = lanes * (merges * merge + WRITER_BYTES + FLUSH_BYTES);
-    let logs = options.writers * options.log_bytes();
+    let logs = options.writers * options.memtable_bytes();
     let frozen_bytes =
         options.memory_bytes.saturating_sub(lookups + merging + logs).max(options.memory_bytes / 4);
     let flushed_bytes = frozen_bytes / Limits::FLUSH.1 * Limits::FLUSH.0;
-    let flush_keys = flushed_bytes / options.packed_log_bytes() * options.log_keys();
-    let flush_entries = flush_keys.max(options.log_keys()) as u64;
+    let flush_keys = flushed_bytes / options.packed_memtable_bytes() * options.memtable_keys();
+    let flush_entries = flush_keys.max(options.memtable_keys()) as u64;
     let (lane_entries_min, piece_bytes_min) = (Limits::LANE_ENTRIES_MIN, Limits::PIECE_BYTES_MIN);
     Limits { frozen_bytes, flush_entries, lanes, merges, lane_entries_min, piece_bytes_min }
 }
 
-impl Participant for Mutex<CascadeFilter> {
+impl Participant for Core {
     fn structure(&self) -> Structure {
         registry::FILTER.structure()
     }
 
     fn prepare(&self) -> Result<Prepared> {
-        lock_whole(self)?.prepare()
-    }
-
-    fn committed(&self) {
-        lock(self).shared.tree.committed();
-    }
-
-    fn is_changed(&self) -> bool {
-        lock(self).shared.tree.is_changed()
-    }
-}
-
-impl Participant for Mutex<Maplet> {
-    fn structure(&self) -> Structure {
-        registry::FILTER.structure()
-    }
-
-    fn prepare(&self) -> Result<Prepared> {
-        lock_whole(self)?.filter.prepare()
-    }
-
-    fn committed(&self) {
-        lock(self).filter.shared.tree.committed();
-    }
-
-    fn is_changed(&self) -> bool {
-        lock(self).filter.shared.tree.is_changed()
-    }
-}
-
-impl CascadeFilter {
-    fn prepare(&mut self) -> Result<Prepared> {
-        if !self.shared.tree.is_changed() {
+        let shared = &self.shared;
+        shared.check_whole()?;
+        if !shared.tree.is_changed() {
             return Ok(Prepared::Unchanged);
         }
-        self.flush()?;
-        Ok(Prepared::Changed(self.shared.tree.prepare()))
+        shared.flush()?;
+        Ok(Prepared::Changed(shared.tree.prepare()))
+    }
+
+    fn committed(&self) {
+        self.shared.tree.committed();
+    }
+
+    fn is_changed(&self) -> bool {
+        self.shared.tree.is_changed()
+    }
+
+    fn close(&self) {
+        self.shared.close();
+        drop(lock(&self.reservation).take());
     }
 }
 
@@ -301,10 +220,6 @@ fn kind_of(store: &Store) -> RunKind {
         hash_kind: store.hash_kind(),
         sign: Sign::Insertions,
     }
-}
-
-fn found(store: &Store, name: &str) -> Result<Entry> {
-    store.record(name).ok_or_else(|| Error::NotFound { what: "cascade filter", name: name.to_owned() })
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {

@@ -1,20 +1,22 @@
 //! The filter as all its threads see it: writers' memtables, and the tree of runs below them.
 
+use super::key_locks::KeyLocks;
 use super::memtable::Memtable;
-use super::options::CascadeOptions;
+use super::options::FilterOptions;
 use super::table::{FilterState, FilterTree};
 use super::write_class::WriteClass;
+use super::writers::WriterSlots;
 use crate::filter::run::{RunKind, Sign};
 use crate::store::Files;
-use crate::{Error, Result};
+use crate::{Error, KeyHasher, Result};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// A writer's memtable, and what its entries belong to.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) log: Memtable,
+    pub(super) memtable: Memtable,
     pub(super) class: WriteClass,
 }
 
@@ -22,31 +24,52 @@ pub(super) struct Slot {
 pub(super) struct Shared {
     /// For the background.
     pub(super) this: Weak<Shared>,
-    pub(super) options: CascadeOptions,
+    pub(super) options: FilterOptions,
     pub(super) files: Files,
     /// The kind of all runs, but for the length of fingerprints.
     pub(super) kind: RunKind,
     /// Where the store is, if it is open read-only.
     pub(super) read_only: Option<PathBuf>,
-    /// Locked before the tree's lock.
+    /// The name of the filter in its store.
+    name: String,
+    /// How keys are hashed.
+    pub(super) hasher: KeyHasher,
+    pub(super) key_locks: KeyLocks,
+    pub(super) writers: WriterSlots,
+    /// The writers' memtables, locked in this order, before the tree's lock; none where the store is open read-only.
     pub(super) slots: Vec<Mutex<Slot>>,
     pub(super) tree: Arc<FilterTree>,
     /// The revision of what new entries belong to.
     revision: AtomicU64,
+    /// The store was told to close the filter.
+    is_closed: AtomicBool,
+    /// A thread panicked while it changed the filter.
+    is_broken: AtomicBool,
+    /// How many memtables had been frozen when runs in RAM were last looked through for some to join.
+    pub(super) joined_memtables: AtomicU64,
 }
 
 impl Shared {
     pub(super) fn new(
-        options: CascadeOptions,
-        files: Files,
+        name: &str,
+        options: FilterOptions,
+        (files, hasher): (Files, KeyHasher),
         read_only: Option<PathBuf>,
         tree: Arc<FilterTree>,
     ) -> Arc<Self> {
         let class = tree.state().writes;
-        let slot = |_| Mutex::new(Slot { log: Memtable::new(&options), class });
+        let slot = |_| Mutex::new(Slot { memtable: Memtable::new(&options), class });
+        let slots = if read_only.is_some() { 0 } else { options.writers };
         Arc::new_cyclic(|this| Shared {
             this: this.clone(),
-            slots: (0..options.writers).map(slot).collect(),
+            name: name.to_owned(),
+            hasher,
+            is_closed: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
+            key_locks: KeyLocks::new(),
+            writers: WriterSlots::new(slots),
+            slots: (0..slots).map(slot).collect(),
+            joined_memtables: AtomicU64::new(u64::MAX),
             options,
             files,
             kind: tree.table.kind,
@@ -76,11 +99,53 @@ impl Shared {
         self.revision.store(state.writes.revision, Ordering::Release);
     }
 
-    pub(super) fn writable(&self) -> Result<()> {
+    /// Refuses those who go on with a filter that is closed, or in a fork.
+    pub(super) fn usable(&self) -> Result<()> {
         self.files.check_process()?;
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed { name: self.name.clone() });
+        }
+        Ok(())
+    }
+
+    /// Refuses to commit what a panic may have left half-done.
+    pub(super) fn check_whole(&self) -> Result<()> {
+        if self.is_broken.load(Ordering::Relaxed) {
+            let why = format!("a thread panicked while it changed the filter {:?}", self.name);
+            return Err(Error::Poisoned { path: self.name.clone().into(), why });
+        }
+        Ok(())
+    }
+
+    /// From now on everything is refused.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes, when it is dropped by a panic, that the filter is not to be committed.
+    pub(super) fn change(&self) -> Change<'_> {
+        Change { shared: self, was_panicking: std::thread::panicking() }
+    }
+
+    pub(super) fn writable(&self) -> Result<()> {
+        self.usable()?;
         match &self.read_only {
             Some(path) => Err(Error::ReadOnly { path: path.clone() }),
             None => Ok(()),
+        }
+    }
+}
+
+/// A change under way.
+pub(super) struct Change<'a> {
+    shared: &'a Shared,
+    was_panicking: bool,
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.was_panicking {
+            self.shared.is_broken.store(true, Ordering::Relaxed);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::format;
 use super::fronts::Fronts;
-use super::options::CascadeOptions;
+use super::options::FilterOptions;
 use super::write_class::WriteClass;
 use crate::Result;
 use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, PackedRun, RunKind, Sign, Source};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The runs of a cascade filter.
 #[derive(Debug)]
 pub(super) struct FingerprintTable {
-    pub(super) options: CascadeOptions,
+    pub(super) options: FilterOptions,
     /// The kind of all runs, but for the length of fingerprints.
     pub(super) kind: RunKind,
     /// What lookups ask before they read a run.

@@ -2,7 +2,7 @@
 //!
 //! It stands beside the version, under the tree's lock, for whether a generation is full follows from all runs.
 
-use super::options::CascadeOptions;
+use super::options::FilterOptions;
 use super::table::{FilterState, RunClass};
 use crate::filter::run::{PackedRun, Sign};
 
@@ -20,20 +20,20 @@ pub(super) struct WriteClass {
 
 impl WriteClass {
     /// The class of the runs of such insertions, or removals.
-    pub(super) fn run_class(self, options: &CascadeOptions, sign: Sign) -> RunClass {
+    pub(super) fn run_class(self, options: &FilterOptions, sign: Sign) -> RunClass {
         RunClass { bits: options.bits(self.generation) + options.value_bits, pane: self.pane, sign }
     }
 }
 
 impl FilterState {
     /// Notes that a writer's memtable takes its first entry; returns how many it may take before the generation could be full.
-    pub(super) fn open_memtable(&mut self, writer: usize, options: &CascadeOptions) -> u64 {
+    pub(super) fn open_memtable(&mut self, writer: usize, options: &FilterOptions) -> u64 {
         self.begin_memtable(writer);
         self.left(options) / self.writers() as u64
     }
 
     /// How many different fingerprints the generation takes yet, for sure.
-    pub(super) fn left(&self, options: &CascadeOptions) -> u64 {
+    pub(super) fn left(&self, options: &FilterOptions) -> u64 {
         let generation = self.writes.generation;
         options.capacity(generation).saturating_sub(self.fingerprints_of(generation, options))
     }
@@ -45,7 +45,7 @@ impl FilterState {
         writer: Option<usize>,
         runs: impl IntoIterator<Item = PackedRun>,
         class: WriteClass,
-        options: &CascadeOptions,
+        options: &FilterOptions,
     ) {
         let with_class = |run: PackedRun| {
             let sign = run.kind().sign;
@@ -58,7 +58,7 @@ impl FilterState {
     }
 
     /// Begins a generation of longer fingerprints; false if this one has the longest.
-    fn begin_generation(&mut self, options: &CascadeOptions) -> bool {
+    fn begin_generation(&mut self, options: &FilterOptions) -> bool {
         let WriteClass { revision, generation, .. } = self.writes;
         let is_longer = options.bits(generation + 1) > options.bits(generation);
         if is_longer {
@@ -71,7 +71,7 @@ impl FilterState {
     /// How many of `keys` keys may be looked up and inserted together while the memtables hold `in_memtables`, at least one. More than the
     /// generation takes would be told apart by its short fingerprints alone, and taken for each other beyond the promised rate. Where
     /// little room is left a generation begins, so that long batches are not asked for in many short ones.
-    pub(super) fn room_for(&mut self, keys: usize, in_memtables: u64, options: &CascadeOptions) -> usize {
+    pub(super) fn room_for(&mut self, keys: usize, in_memtables: u64, options: &FilterOptions) -> usize {
         loop {
             let left = self.left(options).saturating_sub(in_memtables);
             let worth_asking = (options.capacity(self.writes.generation) / 8).max(TOGETHER_KEYS_MIN);
@@ -86,7 +86,7 @@ impl FilterState {
 
     /// Lets new entries have fingerprints that are no shorter than any there is: a shorter tombstone would take from other keys too,
     /// and what shorter ones call alike may be in with longer ones.
-    pub(super) fn reach_longest(&mut self, options: &CascadeOptions) {
+    pub(super) fn reach_longest(&mut self, options: &FilterOptions) {
         let longest = self.version().runs.iter().map(|run| run.class.bits).max().unwrap_or(0);
         while options.bits(self.writes.generation) + options.value_bits < longest {
             if !self.begin_generation(options) {
@@ -97,7 +97,7 @@ impl FilterState {
 
     /// Different fingerprints that were inserted in a generation, as far as is known without merging. Removals take none of its room: no
     /// key is taken for one of them.
-    fn fingerprints_of(&self, generation: u32, options: &CascadeOptions) -> u64 {
+    fn fingerprints_of(&self, generation: u32, options: &FilterOptions) -> u64 {
         let bits = options.bits(generation) + options.value_bits;
         let is_of_it = |class: RunClass| class.bits == bits && class.sign == Sign::Insertions;
         let packed = self.version().frozen.iter().filter(|packed| is_of_it(packed.class));

@@ -134,6 +134,17 @@ impl PackedRun {
         Ok(())
     }
 
+    /// The count of the fingerprint of one prefix.
+    ///
+    /// # Errors
+    /// `Corrupt` if the RAM has other bytes than were written.
+    pub fn count(&self, prefix: u64) -> Result<i64> {
+        let Some(block) = self.block_of(self.kind.fingerprint_of(prefix)) else { return Ok(0) };
+        let mut count = [0];
+        add_counts(self.body(block), self.kind, &[prefix], &mut count)?;
+        Ok(count[0])
+    }
+
     /// Goes through the entries of fingerprints in `range` in order. It keeps the run.
     pub fn cursor(self: &Arc<Self>, range: RangeInclusive<u64>) -> PackedCursor {
         let blocks = self.blocks_of(&range);
@@ -149,6 +160,29 @@ impl PackedRun {
         let start = self.blocks.partition_point(|block| block.first <= *range.start()).saturating_sub(1);
         let end = self.blocks.partition_point(|block| block.first <= *range.end());
         start..end.max(start)
+    }
+
+    /// The last block that begins at or below a fingerprint; none where it is outside of the run. Fingerprints are spread evenly, as
+    /// hashes are, so a guess is a block or two off, and searched from; a binary search would miss the cache at each step.
+    fn block_of(&self, fingerprint: u64) -> Option<usize> {
+        let first = self.blocks.first()?.first;
+        if !(first..=self.last).contains(&fingerprint) {
+            return None;
+        }
+        let share = (fingerprint - first) as f64 / ((self.last - first) as f64 + 1.0);
+        let guess = ((share * self.blocks.len() as f64) as usize).min(self.blocks.len() - 1);
+        let (below, above) = self.blocks.split_at(guess);
+        let behind = gallop(above, |block| block.first <= fingerprint);
+        if behind > 0 {
+            return Some(guess + behind - 1);
+        }
+        // The first block begins at or below it, so there is one.
+        let mut reach = 1;
+        while reach < below.len() && below[below.len() - reach].first > fingerprint {
+            reach *= 2;
+        }
+        let from = below.len().saturating_sub(reach);
+        (from + below[from..].partition_point(|block| block.first <= fingerprint)).checked_sub(1)
     }
 
     /// The `block`-th block.

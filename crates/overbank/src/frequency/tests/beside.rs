@@ -131,7 +131,7 @@ fn a_window_loses_nothing_while_it_moves_on_beside_writers_and_readers() {
     let shape = FrequencyOptions::new().bytes(64 << 12, 5).group_pages(4).memory_bytes(9 << 20).writers(2);
     let window = store.frequency_window("w", PANES, shape).unwrap();
     let hashes = keys(&store, 0..KEYS as u64);
-    let (tallies, is_done) = (Tallies::default(), AtomicBool::new(false));
+    let (tallies, is_done, turns) = (Tallies::default(), AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
             while !is_done.load(Ordering::SeqCst) {
@@ -141,7 +141,11 @@ fn a_window_loses_nothing_while_it_moves_on_beside_writers_and_readers() {
         let work = |thread: usize| {
             begin_with_slot(thread);
             let batch: Vec<usize> = (0..KEYS).collect();
-            for _ in 0..400 {
+            for batch_number in 0..400 {
+                // In every pane some, however the threads are scheduled.
+                while turns.load(Ordering::SeqCst) < batch_number / 40 {
+                    std::thread::yield_now();
+                }
                 note(&tallies.added.begun, &batch, &[1; KEYS]);
                 window.update(&hashes, None).unwrap();
                 note(&tallies.added.done, &batch, &[1; KEYS]);
@@ -154,6 +158,7 @@ fn a_window_loses_nothing_while_it_moves_on_beside_writers_and_readers() {
                 std::thread::yield_now();
             }
             window.advance().unwrap();
+            turns.fetch_add(1, Ordering::SeqCst);
         }
         adding.into_iter().for_each(|thread| thread.join().unwrap());
         is_done.store(true, Ordering::SeqCst);

@@ -179,8 +179,8 @@ fn run(steps: &[Step], options: FrequencyOptions) {
 
 fn compare(store: &Store, sketch: &Frequency, model: &Model, hashes: &[KeyHash]) {
     let estimates = sketch.estimate(hashes).unwrap();
-    let least = model.least_estimates(&sketch, &store.hasher(), hashes);
-    let most = model.estimates(&sketch, &store.hasher(), hashes);
+    let least = model.least_estimates(sketch, &store.hasher(), hashes);
+    let most = model.estimates(sketch, &store.hasher(), hashes);
     for ((estimate, least), most) in estimates.iter().zip(&least).zip(&most) {
         assert!((least..=most).contains(&estimate), "{estimate}, not {least} to {most}");
     }

@@ -157,12 +157,12 @@ fn no_file_is_left(store: &Store, device: &dyn Device) -> Checked<()> {
 
 #[test]
 fn a_crash_anywhere_leaves_the_last_commit_or_the_one_in_flight() {
-    let table = Table { commits: 10, is_tidy: true, ..Table::default() };
-    let states = explore::crash_everywhere(&table, 0..6, 2);
+    let table = Table { commits: 6, is_tidy: true, ..Table::default() };
+    let states = explore::crash_everywhere(&table, 0..4, 1);
     let (half_done, published) = (table.half_done.into_inner(), table.published.into_inner());
     println!("{half_done} commits with a merge half published, {published} records between commits");
-    assert!(states >= 8_000, "only {states} crash states");
-    assert!(half_done >= 5 && published >= 20, "{half_done} half done, {published} published");
+    assert!(states >= 2_000, "only {states} crash states");
+    assert!(half_done >= 2 && published >= 4, "{half_done} half done, {published} published");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const POLICY: Policy = Policy::Tiered { fan_out: 64 };
 
 fn small() -> Limits {
-    Limits { lane_entries_min: 16, piece_bytes_min: 4 << 10, ..limits() }
+    Limits { frozen_bytes: 256 << 10, lane_entries_min: 16, piece_bytes_min: 64 << 10, ..limits() }
 }
 
 /// A table of so many runs of 80 keys.

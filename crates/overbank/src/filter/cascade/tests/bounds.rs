@@ -4,22 +4,22 @@ use super::*;
 use crate::Error;
 
 /// A filter of `runs` runs of the same length, without fronts: those are counted in `fronts`.
-fn of_runs(runs: u64) -> (Arc<SimDevice>, Store, Arc<Mutex<CascadeFilter>>) {
+fn of_runs(runs: u64) -> (Arc<SimDevice>, Store, Filter) {
     let (device, store) = simulated(0);
-    let options = CascadeOptions {
+    let options = FilterOptions {
         policy: Policy::Tiered { fan_out: 16 },
         keys: 1 << 30,
         false_positive_rate: 1e-4,
         ..small()
     };
-    let filter = store.cascade("f", options).unwrap();
-    held(&filter).shared.tree.table.fronts.limit(0);
+    let filter = store.filter("f", options).unwrap();
+    filter.shared().tree.table.fronts.limit(0);
     for run in 0..runs {
-        held(&filter).insert(&keys(&store, run * 30_000..(run + 1) * 30_000)).unwrap();
-        held(&filter).flush().unwrap();
+        filter.insert(&keys(&store, run * 30_000..(run + 1) * 30_000)).unwrap();
+        filter.flush().unwrap();
     }
     store.commit(b"").unwrap();
-    assert_eq!(held(&filter).report().runs.len() as u64, runs);
+    assert_eq!(filter.report().runs.len() as u64, runs);
     (device, store, filter)
 }
 
@@ -29,7 +29,7 @@ fn a_negative_lookup_reads_one_block_a_run() {
         let (device, store, filter) = of_runs(runs);
         for i in 0..200 {
             let before = device.io_counts().blocks_read;
-            let seen = held(&filter).contains_many(&keys(&store, [(1 << 40) + i])).unwrap();
+            let seen = filter.contains_many(&keys(&store, [(1 << 40) + i])).unwrap();
             assert_eq!(seen, [false]);
             assert!(device.io_counts().blocks_read - before <= runs, "{runs} runs");
         }
@@ -39,13 +39,13 @@ fn a_negative_lookup_reads_one_block_a_run() {
 #[test]
 fn a_sweep_reads_each_block_once() {
     let (device, store, filter) = of_runs(4);
-    let blocks = held(&filter).report().flash_bytes / 4096;
+    let blocks = filter.report().flash_bytes / 4096;
     let before = device.io_counts().blocks_read;
     let hashes = keys(&store, (1 << 40)..(1 << 40) + 100_000);
-    held(&filter).contains_many(&hashes).unwrap();
+    filter.contains_many(&hashes).unwrap();
     let read = device.io_counts().blocks_read - before;
     // Rounds meet in a block of each run.
-    let rounds = 100_000 / held(&filter).shared.options.questions() as u64 + 1;
+    let rounds = 100_000 / filter.shared().options.questions() as u64 + 1;
     assert!(read <= blocks + 4 * rounds, "{read} of {blocks}");
 }
 
@@ -53,21 +53,22 @@ fn a_sweep_reads_each_block_once() {
 fn options_out_of_range_are_refused_with_a_remedy() {
     let (_, store) = simulated(0);
     let wrong = [
-        (CascadeOptions { keys: 0, ..small() }, "keys"),
-        (CascadeOptions { false_positive_rate: 0.0, ..small() }, "false_positive_rate"),
-        (CascadeOptions { false_positive_rate: f64::NAN, ..small() }, "false_positive_rate"),
-        (CascadeOptions { false_positive_rate: 1e-18, keys: 1 << 40, ..small() }, "false_positive_rate"),
-        (CascadeOptions { policy: Policy::Tiered { fan_out: 1 }, ..small() }, "fan_out"),
-        (CascadeOptions { writers: 0, ..small() }, "writers"),
-        (CascadeOptions { memory_bytes: 1 << 20, ..small() }, "memory_bytes"),
-        (CascadeOptions { value_bits: 17, ..small() }, "value_bits"),
+        (FilterOptions { keys: 0, ..small() }, "keys"),
+        (FilterOptions { false_positive_rate: 0.0, ..small() }, "false_positive_rate"),
+        (FilterOptions { false_positive_rate: f64::NAN, ..small() }, "false_positive_rate"),
+        (FilterOptions { false_positive_rate: 1e-18, keys: 1 << 40, ..small() }, "false_positive_rate"),
+        (FilterOptions { policy: Policy::Tiered { fan_out: 1 }, ..small() }, "fan_out"),
+        (FilterOptions { writers: 0, ..small() }, "writers"),
+        (FilterOptions { memory_bytes: 1 << 20, ..small() }, "memory_bytes"),
     ];
     for (options, name) in wrong {
-        let refused = store.cascade("f", options).unwrap_err();
+        let refused = store.filter("f", options).unwrap_err();
         assert!(matches!(refused, Error::InvalidOption { name: found, .. } if found == name), "{refused}");
     }
-    let filter = store.cascade("f", small()).unwrap();
-    assert!(matches!(held(&filter).advance(), Err(Error::InvalidOption { name: "panes", .. })));
+    let refused = store.maplet("f", small_maplet(17)).unwrap_err();
+    assert!(matches!(refused, Error::InvalidOption { name: "value_bits", .. }), "{refused}");
+    let filter = store.filter("f", small()).unwrap();
+    assert!(matches!(filter.advance(), Err(Error::InvalidOption { name: "panes", .. })));
     store.commit(b"").unwrap();
     drop(filter);
 }
@@ -75,15 +76,15 @@ fn options_out_of_range_are_refused_with_a_remedy() {
 #[test]
 fn a_flush_and_merges_write_no_more_than_the_plan() {
     let (device, store) = simulated(0);
-    let options = CascadeOptions { policy: Policy::Tiered { fan_out: 4 }, keys: 1 << 30, ..small() };
-    let filter = store.cascade("f", options).unwrap();
+    let options = FilterOptions { policy: Policy::Tiered { fan_out: 4 }, keys: 1 << 30, ..small() };
+    let filter = store.filter("f", options).unwrap();
     let before = device.io_counts().blocks_written;
     let total = 6_000_000u64;
     for from in (0..total).step_by(100_000) {
-        held(&filter).insert(&keys(&store, from..from + 100_000)).unwrap();
+        filter.insert(&keys(&store, from..from + 100_000)).unwrap();
     }
-    held(&filter).flush().unwrap();
-    held(&filter).settle().unwrap();
+    filter.flush().unwrap();
+    filter.settle().unwrap();
     let written = (device.io_counts().blocks_written - before) as f64 * 4096.0 / total as f64;
     let plan = options.plan(total, 0).unwrap();
     assert!(written <= 1.1 * plan.writes_a_key, "{written} bytes a key, {plan:?}");

@@ -13,7 +13,7 @@ const HOT: u64 = 60;
 const MANY: std::ops::Range<u64> = 1_000..61_000;
 
 #[derive(Default)]
-struct Filter {
+struct Work {
     commits: u64,
     /// Whether no file may be left at the end.
     is_tidy: bool,
@@ -65,24 +65,24 @@ impl Counts {
 }
 
 /// Fingerprints of 61 bits, which no two of the keys share. Every third workload is a window, every fourth has many keys.
-fn options(workload: u64) -> CascadeOptions {
+fn options(workload: u64) -> FilterOptions {
     let policy = match workload % 2 {
         0 => Policy::Tiered { fan_out: 2 },
         _ => Policy::LazyLevelled { fan_out: 3 },
     };
     let panes = if workload % 3 == 2 { 2 } else { 0 };
-    CascadeOptions { policy, panes, keys: 1 << 30, false_positive_rate: 1e-9, ..small() }
+    FilterOptions { policy, panes, keys: 1 << 30, false_positive_rate: 1e-9, ..small() }
 }
 
 fn probes() -> impl Iterator<Item = u64> {
     (0..HOT).chain(MANY.step_by(3_001))
 }
 
-impl Filter {
+impl Work {
     fn act(
         &self,
         store: &Store,
-        filter: &mut CascadeFilter,
+        filter: &Filter,
         counts: &mut Counts,
         random: &mut Random,
         history: &mut History<'_, Vec<u64>>,
@@ -109,7 +109,7 @@ impl Filter {
             7 | 8 => drop(history.survive(filter.flush())?),
             9 if random.below(3) == 0 => drop(history.survive(filter.compact())?),
             9 => drop(history.survive(filter.settle())?),
-            0 | 1 => drop(history.survive(filter.shared.tree.step(true).map(drop))?),
+            0 | 1 => drop(history.survive(filter.shared().tree.step(true).map(drop))?),
             2 if has_many => {
                 let some = MANY.start + random.below(10_000)..MANY.end - random.below(10_000);
                 filter.insert(&keys(store, some.clone()))?;
@@ -124,7 +124,7 @@ impl Filter {
     }
 }
 
-impl Subject for Filter {
+impl Subject for Work {
     type Answers = Vec<u64>;
 
     fn work(
@@ -136,23 +136,22 @@ impl Subject for Filter {
         let store = Store::create_on(device.clone(), store_options(0))?;
         history.created();
         let options = options(workload);
-        let filter = store.cascade("f", options)?;
+        let filter = store.filter("f", options)?;
         let mut counts = Counts { panes: vec![BTreeMap::new()], panes_max: options.panes.max(1) as usize };
         let mut random = Random(workload);
         for number in 0..self.commits {
             for _ in 0..random.below(8) {
-                let mut filter = held(&filter);
-                self.act(&store, &mut filter, &mut counts, &mut random, history, workload % 4 == 3)?;
+                self.act(&store, &filter, &mut counts, &mut random, history, workload % 4 == 3)?;
             }
             // Whatever failed before, the filter has what it took.
             let expected = counts.answers();
-            assert_eq!(held(&filter).count_many(&keys(&store, probes()))?, expected);
+            assert_eq!(filter.count_many(&keys(&store, probes()))?, expected);
             history.commit(expected, || store.commit(&number.to_le_bytes()).map(drop))?;
-            let is_half_done = held(&filter).shared.tree.has_begun_job();
+            let is_half_done = filter.shared().tree.has_begun_job();
             self.half_done.fetch_add(u64::from(is_half_done), Ordering::Relaxed);
         }
         if self.is_tidy {
-            held(&filter).settle()?;
+            filter.settle()?;
             history.commit(counts.answers(), || store.commit(b"end").map(drop))?;
             no_file_is_left(&store, &*device).unwrap();
         }
@@ -168,17 +167,16 @@ impl Subject for Filter {
         if store.record("f").is_none() {
             return Ok(Found::Empty);
         }
-        let filter = CascadeFilter::open(&store, "f").map_err(|e| format!("cannot open the filter: {e}"))?;
-        let counts = held(&filter).count_many(&keys(&store, probes()));
+        let filter = store.filter("f", small()).map_err(|e| format!("cannot open the filter: {e}"))?;
+        let counts = filter.count_many(&keys(&store, probes()));
         Ok(Found::Answers(counts.map_err(|error| format!("cannot ask it: {error}"))?))
     }
 
     fn go_on(&self, image: &SimDevice) -> Result<Vec<u64>, String> {
         let store = Store::open_on(Arc::new(image.clone()), store_options(0)).map_err(|e| e.to_string())?;
-        let filter = CascadeFilter::open(&store, "f").map_err(|e| e.to_string())?;
+        let filter = store.filter("f", small()).map_err(|e| e.to_string())?;
         let probes = keys(&store, probes());
         let work = || {
-            let mut filter = held(&filter);
             let mut expected = filter.count_many(&probes)?;
             for _ in 0..2 {
                 filter.insert(&probes)?;
@@ -208,9 +206,9 @@ fn no_file_is_left(store: &Store, device: &dyn Device) -> Result<(), String> {
 
 #[test]
 fn a_crash_anywhere_leaves_the_last_commit_or_the_one_in_flight() {
-    let filter = Filter { commits: 12, is_tidy: true, ..Filter::default() };
-    let states = explore::crash_everywhere(&filter, 0..8, 3);
-    let half_done = filter.half_done.into_inner();
+    let work = Work { commits: 12, is_tidy: true, ..Work::default() };
+    let states = explore::crash_everywhere(&work, 0..8, 3);
+    let half_done = work.half_done.into_inner();
     println!("{half_done} commits with half a merge");
     assert!(states >= 10_000, "only {states} crash states");
     assert!(half_done >= 5, "only {half_done} commits with half a merge");
@@ -218,11 +216,11 @@ fn a_crash_anywhere_leaves_the_last_commit_or_the_one_in_flight() {
 
 #[test]
 fn the_exploration_sees_a_missing_sync() {
-    assert!(explore::sees_a_missing_sync(&Filter { commits: 12, ..Filter::default() }, 0..6));
+    assert!(explore::sees_a_missing_sync(&Work { commits: 12, ..Work::default() }, 0..6));
 }
 
 #[test]
 fn a_failing_device_leaves_a_commit_and_a_full_one_leaves_every_answer() {
     // One with many keys, a window, and one of the other policy.
-    explore::fail_everywhere(&Filter { commits: 5, ..Filter::default() }, [3, 5, 0].into_iter());
+    explore::fail_everywhere(&Work { commits: 5, ..Work::default() }, [3, 5, 0].into_iter());
 }

@@ -15,23 +15,23 @@ fn committed() -> (Arc<SimDevice>, Vec<u64>) {
 /// With runs of removals, or what is removed being removed before it comes to flash.
 fn committed_with(has_removals: bool) -> (Arc<SimDevice>, Vec<u64>) {
     let (device, store) = simulated(0);
-    let options = CascadeOptions { policy: Policy::Tiered { fan_out: 4 }, ..small() };
-    let filter = store.cascade("f", options).unwrap();
+    let options = FilterOptions { policy: Policy::Tiered { fan_out: 4 }, ..small() };
+    let filter = store.filter("f", options).unwrap();
     for turn in 0..6 {
-        held(&filter).insert(&keys(&store, 0..60)).unwrap();
-        held(&filter).insert(&keys(&store, turn * 700..(turn + 1) * 700)).unwrap();
+        filter.insert(&keys(&store, 0..60)).unwrap();
+        filter.insert(&keys(&store, turn * 700..(turn + 1) * 700)).unwrap();
         if has_removals {
-            held(&filter).flush().unwrap();
+            filter.flush().unwrap();
         }
-        held(&filter).remove(&keys(&store, 40..40 + 2 * turn)).unwrap();
-        held(&filter).flush().unwrap();
+        filter.remove(&keys(&store, 40..40 + 2 * turn)).unwrap();
+        filter.flush().unwrap();
     }
-    held(&filter).settle().unwrap();
-    let runs = held(&filter).report().runs;
+    filter.settle().unwrap();
+    let runs = filter.report().runs;
     assert!(runs.iter().any(|run| !run.is_removals), "{runs:?}");
     assert_eq!(runs.iter().any(|run| run.is_removals), has_removals, "{runs:?}");
     store.commit(b"x").unwrap();
-    let counts = held(&filter).count_many(&keys(&store, 0..60)).unwrap();
+    let counts = filter.count_many(&keys(&store, 0..60)).unwrap();
     (device, counts)
 }
 
@@ -47,8 +47,8 @@ fn a_flipped_bit_is_corrupt_or_harmless_but_never_a_wrong_answer() {
             bytes += 1;
             let ask = || {
                 let store = Store::open_read_only_on(Arc::new(image.clone()), store_options(0))?;
-                let filter = CascadeFilter::open(&store, "f")?;
-                let counts = held(&filter).count_many(&keys(&store, 0..60))?;
+                let filter = store.filter("f", small())?;
+                let counts = filter.count_many(&keys(&store, 0..60))?;
                 assert!(!store.verify()?.is_whole(), "byte {byte} of {name} is not verified");
                 crate::Result::Ok(counts)
             };
@@ -67,14 +67,14 @@ fn a_flipped_bit_is_corrupt_or_harmless_but_never_a_wrong_answer() {
 fn a_merge_of_a_damaged_run_is_corrupt_and_loses_nothing() {
     let (device, _) = committed();
     let store = Store::open_on(device.clone(), store_options(0)).unwrap();
-    let filter = CascadeFilter::open(&store, "f").unwrap();
+    let filter = store.filter("f", small()).unwrap();
     let name = device.list().unwrap().into_iter().find(|name| name.ends_with(".seg")).unwrap();
     assert!(device.flip_bit(&name, 999));
-    let (files, runs) = (device.list().unwrap(), held(&filter).report().runs);
+    let (files, runs) = (device.list().unwrap(), filter.report().runs);
     for _ in 0..2 {
-        assert!(matches!(held(&filter).compact(), Err(Error::Corrupt { .. })));
+        assert!(matches!(filter.compact(), Err(Error::Corrupt { .. })));
     }
-    assert_eq!((device.list().unwrap(), held(&filter).report().runs), (files, runs));
+    assert_eq!((device.list().unwrap(), filter.report().runs), (files, runs));
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn the_store_tells_of_a_filter_and_verifies_it() {
         let report = store.verify().unwrap();
         assert!(report.is_whole() && report.unchecked_blocks == 0, "{report:?}");
         assert!(report.blocks >= bytes / 4096, "{report:?}");
-        let options = CascadeFilter::stored_options(&store, "f").unwrap();
-        assert_eq!(options, CascadeOptions { policy: Policy::Tiered { fan_out: 4 }, ..small() });
+        let options = Filter::stored_options(&store, "f").unwrap();
+        assert_eq!(options, FilterOptions { policy: Policy::Tiered { fan_out: 4 }, ..small() });
     }
 }
 
@@ -199,9 +199,9 @@ fn a_filter_of_format_version_1_is_read_and_becomes_one_of_version_2() {
     for version in [1, 2] {
         let store = Store::open_on(device.clone(), store_options(0)).unwrap();
         assert_eq!(store.record("f").unwrap().structure.version, version);
-        let filter = CascadeFilter::open(&store, "f").unwrap();
-        assert_eq!(held(&filter).count_many(&keys(&store, 0..60)).unwrap(), expected);
-        held(&filter).insert(&keys(&store, [1_000_000])).unwrap();
+        let filter = store.filter("f", small()).unwrap();
+        assert_eq!(filter.count_many(&keys(&store, 0..60)).unwrap(), expected);
+        filter.insert(&keys(&store, [1_000_000])).unwrap();
         store.commit(b"new").unwrap();
     }
 }

@@ -3,41 +3,31 @@
 use super::*;
 
 /// A filter of `runs` runs of 30,000 keys, whose fronts have `front_bytes` at most; one key was looked up, so fronts are there.
-fn with_fronts(
-    runs: u64,
-    front_bytes: usize,
-    threads: usize,
-) -> (Arc<SimDevice>, Store, Arc<Mutex<CascadeFilter>>) {
+fn with_fronts(runs: u64, front_bytes: usize, threads: usize) -> (Arc<SimDevice>, Store, Filter) {
     let (device, store) = simulated(threads);
-    let options = CascadeOptions {
+    let options = FilterOptions {
         policy: Policy::Tiered { fan_out: 16 },
         keys: 1 << 30,
         false_positive_rate: 1e-4,
         ..small()
     };
-    let filter = store.cascade("f", options).unwrap();
-    held(&filter).shared.tree.table.fronts.limit(front_bytes);
+    let filter = store.filter("f", options).unwrap();
+    filter.shared().tree.table.fronts.limit(front_bytes);
     for run in 0..runs {
-        held(&filter).insert(&keys(&store, run * 30_000..(run + 1) * 30_000)).unwrap();
-        held(&filter).flush().unwrap();
+        filter.insert(&keys(&store, run * 30_000..(run + 1) * 30_000)).unwrap();
+        filter.flush().unwrap();
     }
-    assert!(held(&filter).report().runs.iter().all(|run| run.front_bits == 0.0), "nobody asked");
-    held(&filter).contains_many(&keys(&store, [1 << 40])).unwrap();
-    held(&filter).settle().unwrap();
+    assert!(filter.report().runs.iter().all(|run| run.front_bits == 0.0), "nobody asked");
+    filter.contains_many(&keys(&store, [1 << 40])).unwrap();
+    filter.settle().unwrap();
     (device, store, filter)
 }
 
 /// Blocks read a key, asked for one by one.
-fn blocks(
-    device: &SimDevice,
-    store: &Store,
-    filter: &Arc<Mutex<CascadeFilter>>,
-    from: u64,
-    asked: u64,
-) -> f64 {
+fn blocks(device: &SimDevice, store: &Store, filter: &Filter, from: u64, asked: u64) -> f64 {
     let before = device.io_counts().blocks_read;
     for key in from..from + asked {
-        held(filter).contains_many(&keys(store, [key])).unwrap();
+        filter.contains_many(&keys(store, [key])).unwrap();
     }
     (device.io_counts().blocks_read - before) as f64 / asked as f64
 }
@@ -47,7 +37,7 @@ fn five_bits_a_key_leave_three_tenths_of_a_block_a_miss() {
     // An eighth of the memory is for merges that fill fronts, and the fences take 4.5 bytes a block.
     let front_bytes = (3 * 30_000 * 5 / 8 + 2000) * 8 / 7;
     let (device, store, filter) = with_fronts(3, front_bytes, 0);
-    let report = held(&filter).report();
+    let report = filter.report();
     assert!(
         report.runs.len() == 3 && report.runs.iter().all(|run| (4.9..=5.2).contains(&run.front_bits)),
         "{report:?}"
@@ -59,12 +49,12 @@ fn five_bits_a_key_leave_three_tenths_of_a_block_a_miss() {
     let hit = blocks(&device, &store, &filter, 0, 3000);
     assert!((1.0..=1.24).contains(&hit), "{hit} blocks a hit");
     // A compacted filter has one run, with a front that the merge filled or a scan made.
-    held(&filter).compact().unwrap();
-    let [run] = held(&filter).report().runs[..] else { panic!("one run") };
+    filter.compact().unwrap();
+    let [run] = filter.report().runs[..] else { panic!("one run") };
     assert!((4.9..=5.3).contains(&run.front_bits), "{run:?}");
     let miss = blocks(&device, &store, &filter, 1 << 42, 3000);
     assert!(miss <= 0.13, "{miss} blocks a miss");
-    let seen = held(&filter).contains_many(&keys(&store, 0..90_000)).unwrap();
+    let seen = filter.contains_many(&keys(&store, 0..90_000)).unwrap();
     assert!(seen.iter().all(|&there| there));
 }
 
@@ -74,8 +64,7 @@ fn a_sweep_reads_fewer_blocks() {
         let (device, store, filter) = with_fronts(2, front_bytes, 0);
         let hashes = keys(&store, (1 << 41)..(1 << 41) + 12);
         let before = device.io_counts().blocks_read;
-        let mut held = held(&filter);
-        let new = held.insert_if_absent(&hashes).unwrap();
+        let new = filter.insert_if_absent(&hashes).unwrap();
         assert!(new.iter().all(|&is_new| is_new));
         device.io_counts().blocks_read - before
     };
@@ -89,20 +78,20 @@ fn fronts_are_made_by_lookups_or_the_background_and_never_beyond_their_memory() 
         let budget = 60_000;
         let (_, store, filter) = with_fronts(2, budget, threads);
         for turn in 2..12u64 {
-            held(&filter).insert(&keys(&store, turn * 30_000..(turn + 1) * 30_000)).unwrap();
-            held(&filter).flush().unwrap();
+            filter.insert(&keys(&store, turn * 30_000..(turn + 1) * 30_000)).unwrap();
+            filter.flush().unwrap();
             for key in 0..50 {
-                held(&filter).contains_many(&keys(&store, [key << 30])).unwrap();
+                filter.contains_many(&keys(&store, [key << 30])).unwrap();
             }
-            held(&filter).settle().unwrap();
-            let report = held(&filter).report();
+            filter.settle().unwrap();
+            let report = filter.report();
             let bits: f64 = report.runs.iter().map(|run| run.front_bits * run.fingerprints as f64).sum();
             assert!(bits / 8.0 <= budget as f64 + 64.0 * report.runs.len() as f64, "{bits} bits, {report:?}");
             assert!(bits > 0.0, "{report:?}");
-            let seen = held(&filter).contains_many(&keys(&store, 0..(turn + 1) * 30_000)).unwrap();
+            let seen = filter.contains_many(&keys(&store, 0..(turn + 1) * 30_000)).unwrap();
             assert!(seen.iter().all(|&there| there));
         }
-        let version = Arc::clone(held(&filter).shared.state().version());
+        let version = Arc::clone(filter.shared().state().version());
         let all: usize =
             version.runs.iter().flat_map(|run| &run.pieces).map(|piece| piece.front_bytes()).sum();
         assert!(all <= budget + 64 * version.runs.len());
@@ -115,10 +104,10 @@ fn a_filter_that_is_opened_makes_fronts_with_the_memory_that_it_has() {
     store.commit(b"").unwrap();
     drop((filter, store));
     let store = Store::open_read_only_on(device.clone(), store_options(0)).unwrap();
-    let filter = CascadeFilter::open(&store, "f").unwrap();
+    let filter = store.filter("f", small()).unwrap();
     // Each lookup scans a part.
     let first = blocks(&device, &store, &filter, 1 << 41, 100);
-    let report = held(&filter).report();
+    let report = filter.report();
     assert!(report.runs.iter().all(|run| run.front_bits > 9.0), "{report:?} after {first} blocks a lookup");
     let miss = blocks(&device, &store, &filter, 1 << 42, 3000);
     // 6,000 questions pass with 0.0096: 57 expected, and 2.2 times as many with a probability of 1e-9.
@@ -128,12 +117,12 @@ fn a_filter_that_is_opened_makes_fronts_with_the_memory_that_it_has() {
 #[test]
 fn removals_behind_a_front_are_seldom_read() {
     let (device, store, filter) = with_fronts(2, 1 << 20, 0);
-    held(&filter).remove(&keys(&store, 0..5000)).unwrap();
-    held(&filter).flush().unwrap();
-    held(&filter).settle().unwrap();
-    assert!(held(&filter).report().runs.iter().all(|run| run.front_bits > 9.0));
+    filter.remove(&keys(&store, 0..5000)).unwrap();
+    filter.flush().unwrap();
+    filter.settle().unwrap();
+    assert!(filter.report().runs.iter().all(|run| run.front_bits > 9.0));
     let hit = blocks(&device, &store, &filter, 30_000, 2000);
     assert!(hit <= 1.06, "{hit} blocks a hit");
-    let seen = held(&filter).contains_many(&keys(&store, 0..60_000)).unwrap();
+    let seen = filter.contains_many(&keys(&store, 0..60_000)).unwrap();
     assert!((0..60_000).all(|key| seen[key] == (key >= 5000)));
 }

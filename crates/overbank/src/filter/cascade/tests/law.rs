@@ -7,6 +7,8 @@ use proptest::prelude::*;
 enum Step {
     Insert(Batch),
     InsertIfAbsent(Batch),
+    /// The same, key by key.
+    InsertOneByOne(Batch),
     Remove(Batch),
     RemoveIfPresent(Batch),
     Flush,
@@ -34,6 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => batch().prop_map(Step::Insert),
         3 => batch().prop_map(Step::InsertIfAbsent),
+        3 => batch().prop_map(Step::InsertOneByOne),
         2 => batch().prop_map(Step::Remove),
         2 => batch().prop_map(Step::RemoveIfPresent),
         4 => Just(Step::Flush),
@@ -60,13 +63,13 @@ proptest! {
         policy in policy(),
         threads in prop_oneof![3 => Just(0usize), 1 => Just(1)],
     ) {
-        run(&steps, CascadeOptions { policy, ..small() }, threads);
+        run(&steps, FilterOptions { policy, ..small() }, threads);
     }
 }
 
-fn run(steps: &[Step], options: CascadeOptions, threads: usize) {
+fn run(steps: &[Step], options: FilterOptions, threads: usize) {
     let (device, mut store) = simulated(threads);
-    let mut filter = store.cascade("f", options).unwrap();
+    let mut filter = store.filter("f", options).unwrap();
     store.commit(b"").unwrap();
     let mut model = Model::new(&options);
     let mut committed = model.clone();
@@ -74,27 +77,33 @@ fn run(steps: &[Step], options: CascadeOptions, threads: usize) {
         match *step {
             Step::Insert(batch) => {
                 let hashes = hashes(&store, batch);
-                held(&filter).insert(&hashes).unwrap();
+                filter.insert(&hashes).unwrap();
                 hashes.iter().for_each(|&hash| model.insert(hash));
             }
             Step::InsertIfAbsent(batch) => {
                 let hashes = hashes(&store, batch);
                 let expected: Vec<bool> = hashes.iter().map(|&hash| model.insert_if_absent(hash)).collect();
-                assert_eq!(held(&filter).insert_if_absent(&hashes).unwrap(), expected);
+                assert_eq!(filter.insert_if_absent(&hashes).unwrap(), expected);
+            }
+            Step::InsertOneByOne(batch) => {
+                for hash in hashes(&store, batch) {
+                    let is_new = filter.insert_one_if_absent(hash).unwrap();
+                    assert_eq!(is_new, model.insert_if_absent(hash));
+                }
             }
             Step::Remove(batch) => {
                 let there: Vec<KeyHash> =
                     hashes(&store, batch).into_iter().filter(|&hash| model.remove_if_present(hash)).collect();
-                held(&filter).remove(&there).unwrap();
+                filter.remove(&there).unwrap();
             }
             Step::RemoveIfPresent(batch) => {
                 let hashes = hashes(&store, batch);
                 let expected: Vec<bool> = hashes.iter().map(|&hash| model.remove_if_present(hash)).collect();
-                assert_eq!(held(&filter).remove_if_present(&hashes).unwrap(), expected);
+                assert_eq!(filter.remove_if_present(&hashes).unwrap(), expected);
             }
-            Step::Flush => held(&filter).flush().unwrap(),
-            Step::Settle => held(&filter).settle().unwrap(),
-            Step::Compact => held(&filter).compact().unwrap(),
+            Step::Flush => filter.flush().unwrap(),
+            Step::Settle => filter.settle().unwrap(),
+            Step::Compact => filter.compact().unwrap(),
             Step::Commit => {
                 store.commit(b"").unwrap();
                 committed = model.clone();
@@ -102,16 +111,16 @@ fn run(steps: &[Step], options: CascadeOptions, threads: usize) {
             Step::Reopen => {
                 drop((filter, store));
                 store = Store::open_on(device.clone(), store_options(threads)).unwrap();
-                filter = store.cascade("f", options).unwrap();
+                filter = store.filter("f", options).unwrap();
                 model = committed.clone();
             }
             Step::Ask(batch) => ask(&filter, &model, &hashes(&store, batch)),
         }
     }
     ask(&filter, &model, &keys(&store, 0..4000));
-    held(&filter).compact().unwrap();
+    filter.compact().unwrap();
     ask(&filter, &model, &keys(&store, 0..4000));
-    let report = held(&filter).report();
+    let report = filter.report();
     assert_eq!(report.fingerprints, model.counts.len() as u64);
     assert_eq!(report.occurrences, model.counts.values().sum::<u64>());
     assert_eq!((report.tombstones, report.in_memory), (0, 0));
@@ -123,9 +132,12 @@ fn hashes(store: &Store, batch: Batch) -> Vec<KeyHash> {
     random_keys(store, batch.seed, batch.count, batch.range)
 }
 
-fn ask(filter: &Arc<Mutex<CascadeFilter>>, model: &Model, hashes: &[KeyHash]) {
+fn ask(filter: &Filter, model: &Model, hashes: &[KeyHash]) {
     let counts: Vec<u64> = hashes.iter().map(|&hash| model.count(hash)).collect();
-    assert_eq!(held(filter).count_many(hashes).unwrap(), counts);
+    assert_eq!(filter.count_many(hashes).unwrap(), counts);
+    for (&hash, &count) in hashes.iter().zip(&counts).step_by(7) {
+        assert_eq!((filter.count(hash).unwrap(), filter.contains(hash).unwrap()), (count, count > 0));
+    }
     let there: Vec<bool> = counts.iter().map(|&count| count > 0).collect();
-    assert_eq!(held(filter).contains_many(hashes).unwrap(), there);
+    assert_eq!(filter.contains_many(hashes).unwrap(), there);
 }

@@ -5,8 +5,8 @@ use crate::Error;
 use proptest::prelude::*;
 
 /// All entries of a filter, of one length of fingerprints.
-fn entries(filter: &Arc<Mutex<CascadeFilter>>, bits: u32) -> BTreeMap<u64, u64> {
-    let all: Vec<(u64, u64)> = (held(filter).fingerprints().unwrap())
+fn entries(filter: &Filter, bits: u32) -> BTreeMap<u64, u64> {
+    let all: Vec<(u64, u64)> = (filter.fingerprints().unwrap())
         .map(Result::unwrap)
         .inspect(|one| assert_eq!(one.bits, bits))
         .map(|one| (one.prefix >> (64 - bits), one.count))
@@ -18,36 +18,36 @@ fn entries(filter: &Arc<Mutex<CascadeFilter>>, bits: u32) -> BTreeMap<u64, u64> 
 #[test]
 fn two_filters_are_made_one() {
     let [(_, store), (_, other_store)] = [simulated(0), simulated(0)];
-    let options = CascadeOptions { false_positive_rate: 1e-3, ..small() };
-    let filter = store.cascade("f", options).unwrap();
-    let other = other_store.cascade("other", options).unwrap();
+    let options = FilterOptions { false_positive_rate: 1e-3, ..small() };
+    let filter = store.filter("f", options).unwrap();
+    let other = other_store.filter("other", options).unwrap();
     let mut model = Model::new(&options);
     for (number, filter) in [&filter, &other, &filter, &other].into_iter().enumerate() {
         let hashes = random_keys(&store, number as u64, 3000, 8000);
-        held(filter).insert(&hashes).unwrap();
+        filter.insert(&hashes).unwrap();
         hashes.iter().for_each(|&hash| model.insert(hash));
         let removed = &hashes[..500];
-        held(filter).remove(removed).unwrap();
+        filter.remove(removed).unwrap();
         removed.iter().for_each(|&hash| assert!(model.remove_if_present(hash)));
         if number < 2 {
-            held(filter).flush().unwrap();
+            filter.flush().unwrap();
         }
     }
-    held(&filter).merge_from(&held(&other)).unwrap();
+    filter.merge_from(&other).unwrap();
     assert_eq!(entries(&filter, model.bits), model.counts);
-    held(&filter).compact().unwrap();
+    filter.compact().unwrap();
     assert_eq!(entries(&filter, model.bits), model.counts);
     store.commit(b"").unwrap();
 
     let of_other_seed = Store::in_memory(StoreOptions::new().seed(Seed(8)).threads(0)).unwrap();
-    let stranger = of_other_seed.cascade("f", options).unwrap();
-    let refused = held(&filter).merge_from(&held(&stranger)).unwrap_err();
+    let stranger = of_other_seed.filter("f", options).unwrap();
+    let refused = filter.merge_from(&stranger).unwrap_err();
     assert!(matches!(refused, Error::Incompatible { .. }), "{refused}");
     let short = other_store
-        .cascade("short", CascadeOptions { keys: 4000, false_positive_rate: 0.3, ..small() })
+        .filter("short", FilterOptions { keys: 4000, false_positive_rate: 0.3, ..small() })
         .unwrap();
-    held(&short).insert(&keys(&store, 0..3000)).unwrap();
-    let refused = held(&filter).merge_from(&held(&short)).unwrap_err();
+    short.insert(&keys(&store, 0..3000)).unwrap();
+    let refused = filter.merge_from(&short).unwrap_err();
     assert!(matches!(refused, Error::InvalidOption { name: "false_positive_rate", .. }), "{refused}");
 }
 
@@ -61,22 +61,22 @@ proptest! {
     ) {
         let (_, store) = simulated(0);
         // So low a rate that no two of the keys below meet in a fingerprint: the model is of keys.
-        let options = CascadeOptions { keys: expected, false_positive_rate: 1e-9, ..small() };
-        let filter = store.cascade("f", options).unwrap();
+        let options = FilterOptions { keys: expected, false_positive_rate: 1e-9, ..small() };
+        let filter = store.filter("f", options).unwrap();
         let mut model: BTreeMap<u64, u64> = BTreeMap::new();
         for &(seed, count, action) in &steps {
             let hashes = random_keys(&store, seed, count, 1000);
             match action {
                 0..=2 => {
-                    held(&filter).insert(&hashes).unwrap();
+                    filter.insert(&hashes).unwrap();
                     hashes.iter().for_each(|hash| *model.entry(hash.high()).or_default() += 1);
                 }
                 3 => {
-                    held(&filter).insert_if_absent(&hashes).unwrap();
+                    filter.insert_if_absent(&hashes).unwrap();
                     hashes.iter().for_each(|hash| { model.entry(hash.high()).or_insert(1); });
                 }
                 4 | 5 => {
-                    held(&filter).remove_if_present(&hashes).unwrap();
+                    filter.remove_if_present(&hashes).unwrap();
                     for hash in &hashes {
                         if let Some(count) = model.get_mut(&hash.high()) {
                             *count -= 1;
@@ -84,14 +84,14 @@ proptest! {
                         }
                     }
                 }
-                6 => held(&filter).flush().unwrap(),
-                7 => held(&filter).compact().unwrap(),
+                6 => filter.flush().unwrap(),
+                7 => filter.compact().unwrap(),
                 _ => {
-                    let other = CascadeOptions { keys: 1 + seed % 3000, ..options };
+                    let other = FilterOptions { keys: 1 + seed % 3000, ..options };
                     let other_store = Store::in_memory(store_options(0)).unwrap();
-                    let other = other_store.cascade("other", other).unwrap();
-                    held(&other).insert(&hashes).unwrap();
-                    if held(&filter).merge_from(&held(&other)).is_ok() {
+                    let other = other_store.filter("other", other).unwrap();
+                    other.insert(&hashes).unwrap();
+                    if filter.merge_from(&other).is_ok() {
                         hashes.iter().for_each(|hash| *model.entry(hash.high()).or_default() += 1);
                     }
                 }
@@ -99,7 +99,7 @@ proptest! {
             let mut left = model.clone();
             let mut before = None;
             let mut all = 0u64;
-            for one in held(&filter).fingerprints().unwrap() {
+            for one in filter.fingerprints().unwrap() {
                 let one = one.unwrap();
                 prop_assert!(one.count > 0);
                 prop_assert_eq!((one.prefix & (u64::MAX >> one.bits), one.value), (0, 0));
@@ -115,7 +115,7 @@ proptest! {
                 all += 1;
             }
             prop_assert!(left.values().all(|&count| count == 0));
-            let distinct = held(&filter).distinct().unwrap();
+            let distinct = filter.distinct().unwrap();
             prop_assert!((distinct.lower..=distinct.upper).contains(&(model.len() as u64)), "{distinct:?}");
             prop_assert_eq!((distinct.estimate, distinct.upper), (model.len() as u64, all));
         }
@@ -125,17 +125,17 @@ proptest! {
 #[test]
 fn a_sample_bounds_the_distinct_keys_of_a_stream_of_repeats() {
     let (_, store) = simulated(0);
-    let options = CascadeOptions { keys: 1 << 20, false_positive_rate: 1e-9, ..small() };
-    let filter = store.cascade("f", options).unwrap();
+    let options = FilterOptions { keys: 1 << 20, false_positive_rate: 1e-9, ..small() };
+    let filter = store.filter("f", options).unwrap();
     for distinct in [100_000u64, 200_000] {
         for _ in 0..3 {
-            held(&filter).insert(&keys(&store, 0..distinct)).unwrap();
-            held(&filter).flush().unwrap();
+            filter.insert(&keys(&store, 0..distinct)).unwrap();
+            filter.flush().unwrap();
         }
-        let exact = held(&filter).distinct().unwrap();
+        let exact = filter.distinct().unwrap();
         assert_eq!((exact.estimate, exact.lower, exact.upper), (distinct, distinct, distinct));
         for sample in [1, 100, 10_000, 100_000] {
-            let found = held(&filter).distinct_by(sample).unwrap();
+            let found = filter.distinct_by(sample).unwrap();
             assert!(found.lower <= distinct && distinct <= found.upper, "{found:?} of {distinct}");
             assert!((found.lower..=found.upper).contains(&found.estimate), "{found:?}");
             // The sample has at least a tenth of so many keys; six standard deviations on either side, and as much for its own chance.

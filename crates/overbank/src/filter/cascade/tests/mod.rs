@@ -10,17 +10,19 @@ mod growth;
 mod law;
 mod maplet;
 mod merge_from;
+mod opens;
 mod removals;
+mod single;
 mod space;
 mod stops;
 mod threads;
 
-use super::{CascadeFilter, CascadeOptions, Policy};
+use super::{Filter, FilterOptions, MapletOptions, Policy};
 use crate::device::sim::SimDevice;
 use crate::store::{Store, StoreOptions};
 use crate::{KeyHash, Seed};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// The obvious filter: fingerprints and how often they are in.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -30,7 +32,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(options: &CascadeOptions) -> Self {
+    fn new(options: &FilterOptions) -> Self {
         Model { bits: options.fingerprint_bits().unwrap(), counts: BTreeMap::new() }
     }
 
@@ -82,14 +84,19 @@ impl Random {
 }
 
 /// Few keys, some of which share a fingerprint; runs of a few blocks at most.
-fn small() -> CascadeOptions {
-    CascadeOptions {
+fn small() -> FilterOptions {
+    FilterOptions {
         memory_bytes: 16 << 20,
         keys: 1 << 17,
         false_positive_rate: 0.5,
         policy: Policy::Tiered { fan_out: 2 },
-        ..CascadeOptions::default()
+        ..FilterOptions::default()
     }
+}
+
+/// Such a maplet, with values of so many bits.
+fn small_maplet(value_bits: u32) -> MapletOptions {
+    MapletOptions { filter: small() }.value_bits(value_bits)
 }
 
 fn store_options(threads: usize) -> StoreOptions {
@@ -100,10 +107,6 @@ fn simulated(threads: usize) -> (Arc<SimDevice>, Store) {
     let device = Arc::new(SimDevice::new(1));
     let store = Store::create_on(device.clone(), store_options(threads)).unwrap();
     (device, store)
-}
-
-fn held<F>(filter: &Arc<Mutex<F>>) -> MutexGuard<'_, F> {
-    filter.lock().unwrap()
 }
 
 fn keys(store: &Store, numbers: impl IntoIterator<Item = u64>) -> Vec<KeyHash> {

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn long() -> CascadeOptions {
-    CascadeOptions {
+fn long() -> FilterOptions {
+    FilterOptions {
         keys: 1 << 30,
         false_positive_rate: 1e-6,
         policy: Policy::Tiered { fan_out: 4 },
@@ -12,17 +12,17 @@ fn long() -> CascadeOptions {
 }
 
 /// A filter of six runs on two levels, on a device that holds a seventh more.
-fn of_two_levels(commits: bool) -> (Arc<SimDevice>, Store, Arc<Mutex<CascadeFilter>>, u64) {
+fn of_two_levels(commits: bool) -> (Arc<SimDevice>, Store, Filter, u64) {
     let (device, store) = simulated(0);
-    let filter = store.cascade("f", long()).unwrap();
-    let keys_a_run = held(&filter).shared.tree.limits.flush_entries;
+    let filter = store.filter("f", long()).unwrap();
+    let keys_a_run = filter.shared().tree.limits.flush_entries;
     for run in 0..15 {
         for from in (run * keys_a_run..(run + 1) * keys_a_run).step_by(1 << 16) {
             let to = (from + (1 << 16)).min((run + 1) * keys_a_run);
-            held(&filter).insert(&keys(&store, from..to)).unwrap();
+            filter.insert(&keys(&store, from..to)).unwrap();
         }
-        held(&filter).flush().unwrap();
-        held(&filter).settle().unwrap();
+        filter.flush().unwrap();
+        filter.settle().unwrap();
         if commits {
             store.commit(&run.to_le_bytes()).unwrap();
         }
@@ -34,17 +34,17 @@ fn of_two_levels(commits: bool) -> (Arc<SimDevice>, Store, Arc<Mutex<CascadeFilt
 fn merging_all_takes_a_seventh_of_the_flash_beside() {
     for commits in [false, true] {
         let (device, store, filter, taken) = of_two_levels(commits);
-        let runs = held(&filter).report().runs.len();
+        let runs = filter.report().runs.len();
         assert!((4..=8).contains(&runs), "{runs} runs");
         let used = device.used_bytes();
         device.set_capacity_bytes(used / 100 * 115);
-        held(&filter).compact().unwrap();
-        let report = held(&filter).report();
+        filter.compact().unwrap();
+        let report = filter.report();
         assert!(
             report.runs.len() == 1 && report.stalled.is_none() && report.occurrences == taken,
             "{report:?}"
         );
-        let published = held(&filter).shared.tree.published();
+        let published = filter.shared().tree.published();
         assert_eq!(published > 10, commits, "{published} records");
         let plan = long().plan(taken, 0).unwrap();
         assert!(
@@ -52,7 +52,7 @@ fn merging_all_takes_a_seventh_of_the_flash_beside() {
             "{used} {plan:?}"
         );
         let there = keys(&store, (0..taken).step_by(10_007));
-        assert!(held(&filter).contains_many(&there).unwrap().iter().all(|&there| there));
+        assert!(filter.contains_many(&there).unwrap().iter().all(|&there| there));
         store.commit(b"end").unwrap();
         assert!(device.used_bytes() <= used / 50 * 51);
     }
@@ -61,22 +61,22 @@ fn merging_all_takes_a_seventh_of_the_flash_beside() {
 #[test]
 fn a_merge_that_was_cut_off_goes_on_after_a_restart() {
     let (device, store) = simulated(0);
-    let filter = store.cascade("f", long()).unwrap();
+    let filter = store.filter("f", long()).unwrap();
     for run in 0..3u64 {
-        held(&filter).insert(&keys(&store, run * 500_000..(run + 1) * 500_000)).unwrap();
-        held(&filter).flush().unwrap();
+        filter.insert(&keys(&store, run * 500_000..(run + 1) * 500_000)).unwrap();
+        filter.flush().unwrap();
     }
-    held(&filter).settle().unwrap();
+    filter.settle().unwrap();
     store.commit(b"whole").unwrap();
     let all = device.used_bytes() / 4096;
     let before = device.io_counts().blocks_read;
     // Three quarters of a merge of everything.
-    held(&filter).shared.tree.begin_all();
+    filter.shared().tree.begin_all();
     while device.io_counts().blocks_read - before < all * 3 / 4 {
-        assert!(held(&filter).shared.tree.step(true).unwrap());
+        assert!(filter.shared().tree.step(true).unwrap());
     }
     store.commit(b"half").unwrap();
-    let report = held(&filter).report();
+    let report = filter.report();
     assert_eq!(report.occurrences, 1_500_000);
     let there = keys(&store, (0..1_500_000).step_by(997));
     for is_crash in [false, true] {
@@ -85,18 +85,18 @@ fn a_merge_that_was_cut_off_goes_on_after_a_restart() {
             true => device.crash(crate::device::sim::Plan::Nothing, 1),
         });
         let store = Store::open_on(image.clone(), store_options(0)).unwrap();
-        let filter = CascadeFilter::open(&store, "f").unwrap();
+        let filter = store.filter("f", small()).unwrap();
         // Lookups would have fronts made, by a scan of all.
-        held(&filter).shared.tree.table.fronts.limit(0);
-        assert_eq!(held(&filter).report().occurrences, 1_500_000);
-        assert_eq!(held(&filter).count_many(&there).unwrap(), vec![1; there.len()]);
+        filter.shared().tree.table.fronts.limit(0);
+        assert_eq!(filter.report().occurrences, 1_500_000);
+        assert_eq!(filter.count_many(&there).unwrap(), vec![1; there.len()]);
         let before = image.io_counts().blocks_read;
-        held(&filter).settle().unwrap();
+        filter.settle().unwrap();
         let read = image.io_counts().blocks_read - before;
         assert!(read < all * 2 / 5, "{read} of {all} blocks are read again");
-        let report = held(&filter).report();
+        let report = filter.report();
         assert!(report.runs.len() == 1 && report.occurrences == 1_500_000, "{report:?}");
-        assert_eq!(held(&filter).count_many(&there).unwrap(), vec![1; there.len()]);
+        assert_eq!(filter.count_many(&there).unwrap(), vec![1; there.len()]);
         store.commit(b"one").unwrap();
     }
 }
@@ -104,21 +104,21 @@ fn a_merge_that_was_cut_off_goes_on_after_a_restart() {
 #[test]
 fn a_filter_whose_writers_rest_comes_to_two_runs_by_itself() {
     let (device, store) = simulated(2);
-    let options = CascadeOptions { policy: Policy::Tiered { fan_out: 64 }, ..long() };
-    let filter = store.cascade("f", options).unwrap();
+    let options = FilterOptions { policy: Policy::Tiered { fan_out: 64 }, ..long() };
+    let filter = store.filter("f", options).unwrap();
     for run in 0..8u64 {
-        held(&filter).insert(&keys(&store, run * 50_000..(run + 1) * 50_000)).unwrap();
-        held(&filter).flush().unwrap();
+        filter.insert(&keys(&store, run * 50_000..(run + 1) * 50_000)).unwrap();
+        filter.flush().unwrap();
     }
-    while held(&filter).report().runs.len() > 2 {
+    while filter.report().runs.len() > 2 {
         std::thread::yield_now();
     }
     let there = keys(&store, (0..400_000).step_by(997));
-    assert_eq!(held(&filter).count_many(&there).unwrap(), vec![1; there.len()]);
+    assert_eq!(filter.count_many(&there).unwrap(), vec![1; there.len()]);
     store.commit(b"").unwrap();
     drop((filter, store));
     // Who may not write merges nothing.
     let store = Store::open_read_only_on(device, store_options(2)).unwrap();
-    let filter = CascadeFilter::open(&store, "f").unwrap();
-    assert!(!held(&filter).shared.tree.is_served());
+    let filter = store.filter("f", small()).unwrap();
+    assert!(!filter.shared().tree.is_served());
 }

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::device::Device;
 use crate::device::sim::planted::{Instead, WithoutDataSync};
 use crate::device::sim::{Fault, FaultKind};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 #[test]
 fn a_merge_that_panics_leaves_nobody_waiting() {
@@ -13,10 +13,10 @@ fn a_merge_that_panics_leaves_nobody_waiting() {
         let instead = Instead::new(|| panic!("a planted panic"));
         let device = Arc::new(WithoutDataSync(SimDevice::new(1), instead));
         let store = Store::create_on(device, store_options(threads)).unwrap();
-        let filter = store.cascade("f", small()).unwrap();
-        held(&filter).insert(&keys(&store, 0..100)).unwrap();
-        let reader = held(&filter).reader();
-        let flushed = std::thread::scope(|scope| scope.spawn(|| held(&filter).flush()).join());
+        let filter = store.filter("f", small()).unwrap();
+        filter.insert(&keys(&store, 0..100)).unwrap();
+        let reader = filter.clone();
+        let flushed = std::thread::scope(|scope| scope.spawn(|| filter.flush()).join());
         assert!(!matches!(flushed, Ok(Ok(()))));
         assert!(matches!(store.commit(b""), Err(Error::Poisoned { .. })));
         assert_eq!(reader.contains_many(&keys(&store, 0..100)).unwrap(), [true; 100]);
@@ -27,10 +27,10 @@ fn a_merge_that_panics_leaves_nobody_waiting() {
 fn a_failing_disk_and_a_store_that_closes_stop_writers_with_an_error() {
     for closes in [false, true] {
         let (device, store) = simulated(1);
-        let options = CascadeOptions { keys: 1 << 30, false_positive_rate: 1e-6, writers: 2, ..small() };
-        let options = CascadeOptions { memory_bytes: 24 << 20, ..options };
-        let filter = store.cascade("f", options).unwrap();
-        let mut writer = held(&filter).writer().unwrap();
+        let options = FilterOptions { keys: 1 << 30, false_positive_rate: 1e-6, writers: 2, ..small() };
+        let options = FilterOptions { memory_bytes: 24 << 20, ..options };
+        let filter = store.filter("f", options).unwrap();
+        let writer = filter.clone();
         let hasher = store.hasher();
         std::thread::scope(|scope| {
             let writing = scope.spawn(move || {
@@ -40,7 +40,7 @@ fn a_failing_disk_and_a_store_that_closes_stop_writers_with_an_error() {
                 }
                 crate::Result::Ok(())
             });
-            while held(&filter).report().runs.len() < 2 {
+            while filter.report().runs.len() < 2 {
                 std::thread::yield_now();
             }
             if closes {
@@ -58,30 +58,30 @@ fn a_failing_disk_and_a_store_that_closes_stop_writers_with_an_error() {
 #[test]
 fn a_read_that_fails_ends_its_merge_and_nothing_else() {
     let (device, store) = simulated(0);
-    let options = CascadeOptions { policy: Policy::Tiered { fan_out: 16 }, ..small() };
-    let filter = store.cascade("f", options).unwrap();
+    let options = FilterOptions { policy: Policy::Tiered { fan_out: 16 }, ..small() };
+    let filter = store.filter("f", options).unwrap();
     let probes = keys(&store, 0..60);
     let (mut failed, mut number) = (0, 0);
     loop {
         for _ in 0..2 {
-            held(&filter).insert(&probes).unwrap();
-            held(&filter).flush().unwrap();
+            filter.insert(&probes).unwrap();
+            filter.flush().unwrap();
         }
-        let expected = held(&filter).count_many(&probes).unwrap();
-        let runs = held(&filter).report().runs;
+        let expected = filter.count_many(&probes).unwrap();
+        let runs = filter.report().runs;
         let (files, operation) = (device.list().unwrap(), device.reads() + number);
         device.inject(Fault { operation, on_reads: true, kind: FaultKind::Eio, sticky: false });
-        let compacted = held(&filter).compact();
+        let compacted = filter.compact();
         device.heal();
         let is_over = compacted.is_ok();
         if let Err(error) = compacted {
             assert!(matches!(error, Error::Io { .. }), "{error}");
-            assert_eq!((held(&filter).report().runs, device.list().unwrap()), (runs, files));
-            held(&filter).compact().unwrap();
+            assert_eq!((filter.report().runs, device.list().unwrap()), (runs, files));
+            filter.compact().unwrap();
             (failed, number) = (failed + 1, number + 1);
         }
-        assert_eq!(held(&filter).count_many(&probes).unwrap(), expected);
-        assert_eq!(held(&filter).report().runs.len(), 1);
+        assert_eq!(filter.count_many(&probes).unwrap(), expected);
+        assert_eq!(filter.report().runs.len(), 1);
         store.commit(b"").unwrap();
         if is_over {
             break;
@@ -92,7 +92,7 @@ fn a_read_that_fails_ends_its_merge_and_nothing_else() {
 
 #[test]
 fn what_another_writer_adds_during_a_commit_is_in_the_next() {
-    let writer = Arc::new(OnceLock::<Mutex<(super::super::CascadeWriter, Vec<KeyHash>)>>::new());
+    let writer = Arc::new(OnceLock::<Mutex<(Filter, Vec<KeyHash>)>>::new());
     let adds = Arc::clone(&writer);
     let instead = Instead::new(move || {
         if let Some(writer) = adds.get() {
@@ -104,23 +104,23 @@ fn what_another_writer_adds_during_a_commit_is_in_the_next() {
     let device = SimDevice::new(1);
     let store =
         Store::create_on(Arc::new(WithoutDataSync(device.clone(), instead)), store_options(0)).unwrap();
-    let options = CascadeOptions { writers: 2, memory_bytes: 24 << 20, ..small() };
-    let filter = store.cascade("f", options).unwrap();
-    held(&filter).insert(&keys(&store, 0..10_000)).unwrap();
+    let options = FilterOptions { writers: 2, memory_bytes: 24 << 20, ..small() };
+    let filter = store.filter("f", options).unwrap();
+    filter.insert(&keys(&store, 0..10_000)).unwrap();
     let late = keys(&store, 1 << 40..(1 << 40) + 10);
-    let second = held(&filter).writer().unwrap();
+    let second = filter.clone();
     assert!(writer.set(Mutex::new((second, late.clone()))).is_ok());
     store.commit(b"").unwrap();
     store.commit(b"").unwrap();
     drop((filter, store));
     let store = Store::open_on(Arc::new(device), store_options(0)).unwrap();
-    let filter = CascadeFilter::open(&store, "f").unwrap();
-    assert_eq!(held(&filter).contains_many(&late).unwrap(), [true; 10]);
+    let filter = store.filter("f", small()).unwrap();
+    assert_eq!(filter.contains_many(&late).unwrap(), [true; 10]);
 }
 
 #[test]
 fn many_writers_whose_logs_outgrow_their_share_insert_all_the_same() {
-    let options = CascadeOptions {
+    let options = FilterOptions {
         writers: 64,
         memory_bytes: 176 << 20,
         keys: 1 << 30,
@@ -128,10 +128,10 @@ fn many_writers_whose_logs_outgrow_their_share_insert_all_the_same() {
         ..small()
     };
     let store = Store::in_memory(store_options(0).memory_bytes(256 << 20)).unwrap();
-    let filter = store.cascade("f", options).unwrap();
-    assert!(64 * options.packed_log_bytes() > held(&filter).shared.tree.limits.frozen_bytes);
-    held(&filter).insert(&keys(&store, 0..200_000)).unwrap();
-    assert!(held(&filter).contains_many(&keys(&store, 0..200_000)).unwrap().iter().all(|&there| there));
+    let filter = store.filter("f", options).unwrap();
+    assert!(64 * options.packed_memtable_bytes() > filter.shared().tree.limits.frozen_bytes);
+    filter.insert(&keys(&store, 0..200_000)).unwrap();
+    assert!(filter.contains_many(&keys(&store, 0..200_000)).unwrap().iter().all(|&there| there));
 }
 
 /// The most blocks that one insert may read and write: two steps, each with what the sources read at once and a piece that is
@@ -141,23 +141,22 @@ const BLOCKS_AN_INSERT: u64 = 2 * (48 + 4 * 64 + 256) + 256;
 #[test]
 fn no_insert_does_more_than_its_share_of_the_longest_merge() {
     let (device, store) = simulated(0);
-    let options = CascadeOptions {
+    let options = FilterOptions {
         keys: 1 << 30,
         false_positive_rate: 1e-6,
         policy: Policy::Tiered { fan_out: 4 },
         ..small()
     };
-    let filter = store.cascade("f", options).unwrap();
+    let filter = store.filter("f", options).unwrap();
     let blocks = || device.io_counts().blocks_read + device.io_counts().blocks_written;
     let (mut most, mut longest) = (0, 0);
     for from in (0..10_000_000).step_by(4096) {
         let hashes = keys(&store, from..from + 4096);
         let before = blocks();
-        held(&filter).insert(&hashes).unwrap();
+        filter.insert(&hashes).unwrap();
         most = most.max(blocks() - before);
-        let filter = held(&filter);
         assert!(filter.report().memory_bytes <= options.memory_bytes, "after {from} keys");
-        longest = longest.max(filter.shared.tree.longest_job());
+        longest = longest.max(filter.shared().tree.longest_job());
     }
     println!("{most} blocks at most, a merge of {longest} keys");
     // A block has less than 1,200 of these keys; each is read and written.

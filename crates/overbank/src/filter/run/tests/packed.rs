@@ -80,6 +80,8 @@ proptest! {
             let mut counts = vec![3; asked.len()];
             runs.iter().for_each(|run| run.count_many(&asked, &mut counts).unwrap());
             prop_assert_eq!(&counts, &expected);
+            let one_by_one = asked.iter().map(|&prefix| 3 + runs.iter().map(|run| run.count(prefix).unwrap()).sum::<i64>());
+            prop_assert_eq!(&one_by_one.collect::<Vec<_>>(), &expected);
         }
     }
 }
@@ -115,4 +117,17 @@ fn what_is_out_of_order_or_too_long_is_refused() {
     assert!(PackedRun::new(kind(65), &[]).is_err());
     let run = packed(16, &Model::from([(1, 1)]));
     assert!(run.count_many(&[2, 1], &mut [0; 2]).is_err() && run.count_many(&[1, 2], &mut [0]).is_err());
+}
+
+/// Fingerprints in a heap or two, where a guess by an even spread is far off.
+#[test]
+fn a_packed_run_finds_fingerprints_however_they_are_spread() {
+    let heaps = [0u64, 1 << 20, (1 << 50) - 40_000];
+    let fingerprints: Vec<u64> =
+        heaps.iter().flat_map(|heap| (0..40_000).map(move |i| heap + i)).filter(|one| one % 3 != 1).collect();
+    let run = PackedRun::new(kind(50), &fingerprints).unwrap();
+    for one in heaps.iter().flat_map(|heap| (heap.saturating_sub(5)..heap + 40_005).step_by(7)) {
+        let expected = i64::from(fingerprints.binary_search(&one).is_ok());
+        assert_eq!(run.count(one << 14).unwrap(), expected, "{one:#x}");
+    }
 }
