@@ -127,6 +127,9 @@ fn a_packed_run_finds_fingerprints_however_they_are_spread() {
         heaps.iter().flat_map(|heap| (0..40_000).map(move |i| heap + i)).filter(|one| one % 3 != 1).collect();
     let run = PackedRun::new(kind(50), &fingerprints).unwrap();
     for one in heaps.iter().flat_map(|heap| (heap.saturating_sub(5)..heap + 40_005).step_by(7)) {
+        if one >> 50 != 0 {
+            continue;
+        }
         let expected = i64::from(fingerprints.binary_search(&one).is_ok());
         assert_eq!(run.count(one << 14).unwrap(), expected, "{one:#x}");
     }
