@@ -30,7 +30,8 @@ pub(super) fn options(arguments: &SketchArguments, plan: &Plan) -> Result<Freque
         (None, bytes) => sized(cells, bytes, arguments.delta, plan)?,
     };
     let Some(pending) = arguments.pending else { return Ok(options.pending(PENDING)) };
-    let most = plan.fitted(&options.clone().pending(pending), 1)?.pending_chunks();
+    let wanted = options.clone().pending(pending.min(FrequencyOptions::PENDING_MAX));
+    let most = plan.fitted(&wanted, 1)?.pending_chunks();
     if pending > most {
         return Err(Failure::Usage(format!(
             "--pending {pending} is more than the {most} logs that --memory {} has readers for; give less, or more memory",

@@ -9,9 +9,6 @@ use crate::{Error, Result};
 /// its full rate.
 const GROUP_PAGES: u32 = 512;
 
-/// More logs than this do not fit the inline state with room to spare.
-const PENDING_MAX: usize = 1024;
-
 /// More threads than this add nothing side by side on any machine that we know of.
 const WRITERS_MAX: usize = 1024;
 
@@ -51,6 +48,9 @@ impl Default for FrequencyOptions {
 }
 
 impl FrequencyOptions {
+    /// The most [`pending`](Self::pending) logs.
+    pub const PENDING_MAX: usize = 1024;
+
     /// For a new sketch: `epsilon = 1e-6`, `delta = 0.01`, cells of 32 bits, records of 4 bytes, up to 16 pending chunks a group, 32 MiB
     /// of RAM, one writer. For a stored one: what it was made with, and one writer.
     pub fn new() -> Self {
@@ -245,8 +245,8 @@ impl FrequencyOptions {
     }
 
     fn require_in_range(&self) -> Result<()> {
-        if self.chunks() > PENDING_MAX {
-            return invalid("pending", self.chunks(), format!("choose at most {PENDING_MAX} chunks"));
+        if self.chunks() > Self::PENDING_MAX {
+            return invalid("pending", self.chunks(), format!("choose at most {} chunks", Self::PENDING_MAX));
         }
         if self.writers > WRITERS_MAX {
             return invalid("writers", self.writers, format!("choose at most {WRITERS_MAX}"));

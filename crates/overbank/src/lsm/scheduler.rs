@@ -316,16 +316,20 @@ impl<T: Table> Tree<T> {
         Ok((if stepped.has_more { Stage::Open(merge) } else { Stage::Merged(merge) }, stepped.entries))
     }
 
+    /// Notes that a writer is at work: no further step of a merge that is not due begins.
+    pub(crate) fn note_writer(&self) {
+        if self.pace.note_written() {
+            let mut state = self.state();
+            (state.rests, state.looks) = (false, 0);
+        }
+    }
+
     /// Lets `keys` inserted keys pay for the work that is under way; `later`, with those that come next.
     ///
     /// # Errors
     /// As [`Tree::step`], a full disk aside: writers hear of it when they need its room.
     pub(crate) fn pace(self: &Arc<Self>, keys: usize, later: bool) -> Result<()> {
-        if self.pace.note_written() {
-            // No further step of a merge that is not due begins.
-            let mut state = self.state();
-            (state.rests, state.looks) = (false, 0);
-        }
+        self.note_writer();
         if !self.pace.has_work() || self.pace.owe(keys) || later {
             return Ok(());
         }

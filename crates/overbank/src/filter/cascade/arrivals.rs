@@ -226,6 +226,8 @@ impl Shared {
                 // Whole prefixes: a generation that begins now has longer fingerprints.
                 asked.extend(alike.iter().map(|places| prefixes[places[0][1] as usize]));
                 let (Some(first), Some(last)) = (asked.first(), asked.last()) else { continue };
+                // Whoever asks in order to write does not rest, however long a sweep takes.
+                self.tree.note_writer();
                 // From the question to what follows from its answer, nobody else asks for these keys to insert or remove them.
                 let _held = self.key_locks.of_range(*first..=*last);
                 self.sums_side_by_side(&asked, presence, &mut sums)?;

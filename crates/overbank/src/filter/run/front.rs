@@ -27,7 +27,9 @@
 //! Source: Putze, Sanders, Singler, Cache-, Hash- and Space-Efficient Bloom Filters (2009).
 
 use super::RunKind;
+use crate::Result;
 use crate::bits::prefetch::prefetch;
+use crate::error::corrupt_bytes;
 use std::ops::RangeInclusive;
 
 /// Bits of a line: a cache line.
@@ -196,12 +198,20 @@ impl FrontBuilder {
     }
 
     /// Adds fingerprints of the range, in any order.
-    pub fn push(&mut self, fingerprints: &[u64]) {
+    ///
+    /// # Errors
+    /// `Corrupt` for a fingerprint beyond the range: what the run says of itself does not agree with what it holds.
+    pub fn push(&mut self, fingerprints: &[u64]) -> Result<()> {
         let Front { lines, place, probes } = &mut self.front;
         for &fingerprint in fingerprints {
             let Some((line, bits)) = place.of(self.kind.hash(fingerprint)) else {
-                debug_assert!(false, "{fingerprint:#x} is outside the range of its front");
-                continue;
+                let expected = format!("{:#x} to {:#x}", place.first, place.last);
+                return Err(corrupt_bytes(
+                    0,
+                    "the hash of a fingerprint",
+                    expected,
+                    format!("{fingerprint:#x}"),
+                ));
             };
             for probe in 0..*probes {
                 let (word, bit) = bit_of(bits, probe);
@@ -209,6 +219,7 @@ impl FrontBuilder {
             }
         }
         self.keys += fingerprints.len() as u64;
+        Ok(())
     }
 
     /// The front, no more than twice as long as the keys that came need it.
@@ -295,7 +306,7 @@ mod tests {
                 let shape = FrontShape { bits_a_key, value_bits };
                 let mut builder = FrontBuilder::new(kind, shape, &range, expected);
                 let fingerprints: Vec<u64> = hashes.iter().map(|&hash| kind.fingerprint_of(hash)).collect();
-                fingerprints.chunks(7).for_each(|some| builder.push(some));
+                fingerprints.chunks(7).for_each(|some| builder.push(some).unwrap());
                 let mut front = builder.finish();
                 let most = 2 * (expected.max(hashes.len() as u64) * u64::from(bits_a_key)).div_ceil(LINE_BITS);
                 prop_assert!(front.memory_bytes() as u64 <= most * LINE_BITS / 8);
@@ -351,7 +362,7 @@ mod tests {
             let mut builder = FrontBuilder::new(kind, shape, &(0..=u64::MAX), n);
             let mut fingerprints: Vec<u64> = random(n, 1).map(|hash| kind.fingerprint_of(hash)).collect();
             fingerprints.sort_unstable();
-            builder.push(&fingerprints);
+            builder.push(&fingerprints).unwrap();
             let front = builder.finish();
             assert_eq!(front.memory_bytes() as u64, n * u64::from(bits_a_key) / 8);
             let passed = random(asked, 2).filter(|&hash| front.may_have(hash)).count() as f64;

@@ -268,7 +268,7 @@ impl FrontScan {
             if !self.cursor.next_block(&mut self.entries)? {
                 return Ok(false);
             }
-            self.builder.push(self.entries.fingerprints());
+            self.builder.push(self.entries.fingerprints())?;
         }
         Ok(true)
     }

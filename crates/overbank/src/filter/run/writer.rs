@@ -191,7 +191,7 @@ impl RunWriter {
         }
         if start > 0 {
             if let Some(front) = &mut self.front {
-                front.push(&self.backlog.fingerprints[..start]);
+                front.push(&self.backlog.fingerprints[..start])?;
             }
             self.last_cut = Some(self.backlog.fingerprints[start - 1]);
             self.totals.add(self.backlog.all().slice(0, start));

@@ -142,7 +142,7 @@ fn a_window_loses_nothing_while_it_moves_on_beside_writers_and_readers() {
             begin_with_slot(thread);
             let batch: Vec<usize> = (0..KEYS).collect();
             for batch_number in 0..400 {
-                // In every pane some, however the threads are scheduled.
+                // No thread runs away from the window: in pane `p` there are at most `80 + 20 p` of the 800, so at least three have some.
                 while turns.load(Ordering::SeqCst) < batch_number / 40 {
                     std::thread::yield_now();
                 }
@@ -167,5 +167,5 @@ fn a_window_loses_nothing_while_it_moves_on_beside_writers_and_readers() {
     assert_eq!(window.estimate(&hashes).unwrap(), [800; KEYS]);
     let of_panes: Vec<u64> =
         window.panes.iter().map(|pane| pane.estimate(&hashes[..1]).unwrap()[0]).collect();
-    assert!(of_panes.iter().filter(|&&count| count > 0).count() > PANES / 2, "{of_panes:?}");
+    assert!(of_panes.iter().filter(|&&count| count > 0).count() >= 3, "{of_panes:?}");
 }

@@ -95,7 +95,8 @@ fn a_stream_longer_than_the_memory_is_seen_whole() {
         let report = filter.report();
         // At 1e-9 and 10^7 keys, one wrong answer has a probability of 1 %, two of less than 1e-4; the seed is fixed.
         assert!(expected.len() - new <= 1, "{} of {}", new, expected.len());
-        assert!(report.runs.len() > 1, "{report:?}");
+        // All went to flash; whether rest between two rounds made one run of it, the machine decides.
+        assert!(report.runs.iter().map(|run| run.fingerprints).sum::<u64>() > 4_000_000, "{report:?}");
         assert!(report.memory_bytes <= options.memory_bytes, "{report:?}");
     }
 }
