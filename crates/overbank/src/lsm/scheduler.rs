@@ -54,6 +54,8 @@ impl Limits {
     /// The most pieces of a run: a merge of the whole tree gives its inputs' space back in so many parts. A merge of a few runs then holds
     /// a sixty-fourth of the tree for each beside what it writes, and a tree has some hundred files open.
     pub(crate) const PIECES_MAX: u64 = 64;
+    /// The most pieces of a run that a merge makes while writers wait for it: each piece begins and ends with work that nothing overlaps.
+    pub(crate) const PIECES_DUE_MAX: u64 = 24;
     /// The share of the tree's flash, and the least bytes, that merging all of it may take beside.
     pub(crate) const SPARE: (u64, u64) = (3, 25);
     pub(crate) const SPARE_BYTES_MIN: u64 = 4 << 20;
@@ -65,9 +67,9 @@ impl Limits {
 
     /// Lanes of a merge of so many entries and bytes, where the tree has `all_bytes`: so many that none makes a piece that is a large part
     /// of the tree.
-    pub(super) fn lanes_for_space(&self, entries: u64, bytes: u64, all_bytes: u64) -> u64 {
-        let share = u128::from(bytes) * u128::from(Limits::PIECES_MAX) / u128::from(all_bytes.max(1));
-        let for_space = (share as u64).min(Limits::PIECES_MAX).min(bytes / self.piece_bytes_min);
+    pub(super) fn lanes_for_space(&self, entries: u64, bytes: u64, all_bytes: u64, most: u64) -> u64 {
+        let share = u128::from(bytes) * u128::from(most) / u128::from(all_bytes.max(1));
+        let for_space = (share as u64).min(most).min(bytes / self.piece_bytes_min);
         self.lanes_for_threads(entries).max(for_space)
     }
 }
@@ -336,7 +338,12 @@ impl<T: Table> Tree<T> {
         while !self.pace.is_paid() {
             match self.step(false) {
                 Ok(true) | Err(Error::Full { .. }) => {}
-                Ok(false) => self.wait_for_work(false, || self.pace.is_paid()),
+                // Rather than wait for a background thread that is busy elsewhere, the writer ends a lane itself: pieces are short.
+                Ok(false) => match self.step(true) {
+                    Ok(true) | Err(Error::Full { .. }) => {}
+                    Ok(false) => self.wait_for_work(false, || self.pace.is_paid()),
+                    Err(error) => return Err(error),
+                },
                 Err(error) => return Err(error),
             }
             if !self.pace.has_work() {
@@ -405,7 +412,7 @@ impl<T: Table> Tree<T> {
             }
             for all in choices {
                 let choice = state.spare(all, &self.limits);
-                state.begin_merge(choice, &self.limits);
+                state.begin_merge(choice, &self.limits, Limits::PIECES_MAX);
             }
             self.wake(&mut state);
             drop(state);
@@ -494,7 +501,7 @@ impl<T: Table> Tree<T> {
     pub(crate) fn begin_all(self: &Arc<Self>) {
         let mut state = self.state();
         for choice in idle_groups(&state.shapes(), |run| Some(T::whole_class(run.class))) {
-            state.begin_merge(choice, &self.limits);
+            state.begin_merge(choice, &self.limits, Limits::PIECES_MAX);
         }
         self.wake(&mut state);
     }

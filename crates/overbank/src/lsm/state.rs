@@ -241,7 +241,7 @@ impl<T: Table> State<T> {
             let wanted = T::wanted(&self.writes, &shapes);
             let choice = wanted.or_else(|| due(T::ORDER, &shapes, &in_memory, limits.flush_entries, policy));
             let Some(choice) = choice else { return };
-            self.begin_merge(choice, limits);
+            self.begin_merge(choice, limits, Limits::PIECES_DUE_MAX);
         }
     }
 
@@ -258,7 +258,8 @@ impl<T: Table> State<T> {
             // What is left has its share of the lanes.
             let left = |whole: u64| ((u128::from(whole) * ((1 << 64) - u128::from(*border))) >> 64) as u64;
             let bytes = of_inputs().map(|run| run.size().bytes).sum::<u64>() + run.size().bytes;
-            let parts = left(limits.lanes_for_space(entries, bytes, version.flash_bytes())) + 1;
+            let parts =
+                left(limits.lanes_for_space(entries, bytes, version.flash_bytes(), Limits::PIECES_MAX)) + 1;
             let choice = Choice { inputs: inputs.clone(), class: run.class };
             self.begin(false, choice, left(entries), *border, parts);
             if let Some(job) = self.jobs.iter_mut().find(|job| job.inputs == *inputs) {
@@ -268,11 +269,11 @@ impl<T: Table> State<T> {
     }
 
     /// Begins to merge runs on flash.
-    pub(super) fn begin_merge(&mut self, choice: Choice<T::Class>, limits: &Limits) {
+    pub(super) fn begin_merge(&mut self, choice: Choice<T::Class>, limits: &Limits, pieces_max: u64) {
         let inputs = || self.version.runs.iter().filter(|run| choice.inputs.contains(&run.id));
         let entries: u64 = inputs().map(Run::entries).sum();
         let bytes: u64 = inputs().map(|run| run.size().bytes).sum();
-        let parts = limits.lanes_for_space(entries, bytes, self.version.flash_bytes());
+        let parts = limits.lanes_for_space(entries, bytes, self.version.flash_bytes(), pieces_max);
         self.begin(false, choice, entries, 0, parts);
     }
 
@@ -291,7 +292,7 @@ impl<T: Table> State<T> {
         }
         let Some(all) = restful(T::ORDER, &self.shapes(), T::whole_class, is_patient) else { return };
         let (choice, job) = (self.spare(all, limits), self.next_id);
-        self.begin_merge(choice, limits);
+        self.begin_merge(choice, limits, Limits::PIECES_MAX);
         self.jobs.iter_mut().filter(|one| one.id == job).for_each(|one| one.is_restful = true);
     }
 
