@@ -45,6 +45,7 @@ mod error;
 mod inputs;
 mod json;
 mod key;
+#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "columns of Parquet alone have such types"))]
 mod key_text;
 mod layout;
 mod options;

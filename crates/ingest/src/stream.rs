@@ -69,6 +69,7 @@ impl Opened {
         Ok(Self::open(path, &Arc::default(), waiter)?.identity)
     }
 
+    #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "Parquet alone is told by its file"))]
     /// The first bytes of `path`; `None` of what is no regular file, which is not read from.
     pub(crate) fn head_of_file(path: &Arc<Path>, waiter: &Arc<dyn Waiter>) -> Result<Option<Vec<u8>>> {
         let open_error = |source| Error::Open { path: path.to_path_buf(), source };

@@ -313,7 +313,7 @@ mod tests {
                 (0..halvings).for_each(|_| front = front.halved());
                 for &hash in &hashes {
                     // A question has no value, or any.
-                    let value = (1u64 << value_bits) - 1 << kind.shift().min(63);
+                    let value = ((1u64 << value_bits) - 1) << kind.shift().min(63);
                     for asked in [hash, hash | value, hash & !value] {
                         front.prefetch(asked);
                         prop_assert!(front.may_have(asked), "{hash:#x} {front:?}");

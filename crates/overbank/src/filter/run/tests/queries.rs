@@ -249,7 +249,7 @@ fn a_miss_passes_few_fronts_and_a_hit_reads_about_one_block() {
     let hits: Vec<u64> = uniform(200_000, 44, 2).iter().step_by(10).map(|f| f << 20).collect();
     // 60,000 questions to a front each pass with 0.093: 5,573, and Chernoff: 1e-9 for 11 % more.
     let (miss, hit) = (blocks_of(&misses), blocks_of(&hits));
-    assert!(miss <= 0.31 && miss >= 0.24, "{miss} blocks a miss");
+    assert!((0.24..=0.31).contains(&miss), "{miss} blocks a miss");
     assert!((1.16..=1.21).contains(&hit), "{hit} blocks a hit");
     // Asked together, no more.
     let mut counts = vec![0; misses.len()];
