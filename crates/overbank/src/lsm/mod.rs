@@ -39,7 +39,7 @@ mod run;
 mod scheduler;
 mod state;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod version;
 
 pub(crate) use format::{StoredRun, StoredTree};

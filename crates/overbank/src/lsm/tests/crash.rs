@@ -1,8 +1,8 @@
 //! Power cuts at every operation, disks that are full or fail at every operation, merges that panic: with merges half published, and
 //! publishes in flight.
 
-use super::Random;
 use super::kv::{Kv, key, limits, simulated, store_options};
+use super::{Random, no_file_is_left};
 use crate::device::Device;
 use crate::device::sim::explore::{self, Found, History, Subject};
 use crate::device::sim::planted::{Instead, WithoutDataSync};
@@ -10,7 +10,7 @@ use crate::device::sim::{Plan, SimDevice};
 use crate::lsm::{Limits, Policy};
 use crate::store::Store;
 use crate::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -105,7 +105,7 @@ impl Subject for Table {
             kv.compact()?;
             let expected = answers(&kv)?;
             history.commit(expected, || store.commit(b"end").map(drop))?;
-            no_file_is_left(&store, &*device).unwrap();
+            no_file_is_left(&store, "kv", &*device).unwrap();
         }
         self.published.fetch_add(kv.tree.published(), Ordering::Relaxed);
         Ok(())
@@ -116,7 +116,7 @@ impl Subject for Table {
             Err(Error::NotAStore { .. }) => return Ok(Found::NoStore),
             store => store.map_err(|error| format!("cannot open the store: {error}"))?,
         };
-        no_file_is_left(&store, image)?;
+        no_file_is_left(&store, "kv", image)?;
         if store.record("kv").is_none() {
             return Ok(Found::Empty);
         }
@@ -139,20 +139,9 @@ impl Subject for Table {
         };
         let expected = work().map_err(|error| format!("after recovery: {error}"))?;
         store.commit(b"after").map_err(|error| format!("a commit after recovery: {error}"))?;
-        no_file_is_left(&store, image)?;
+        no_file_is_left(&store, "kv", image)?;
         Ok(expected)
     }
-}
-
-/// Whether the data files are those of the last record.
-fn no_file_is_left(store: &Store, device: &dyn Device) -> Checked<()> {
-    let files = store.record("kv").map(|entry| entry.record.files).unwrap_or_default();
-    let named: BTreeSet<String> = (files.iter())
-        .map(|file| store.files().path(file.id).file_name().unwrap().to_str().unwrap().to_owned())
-        .collect();
-    let names = device.list().map_err(|error| error.to_string())?;
-    let there: BTreeSet<String> = names.into_iter().filter(|name| name.ends_with(".seg")).collect();
-    if named == there { Ok(()) } else { Err(format!("{there:?} are there, {named:?} are needed")) }
 }
 
 #[test]

@@ -5,19 +5,7 @@ use crate::Error;
 
 /// A filter of `runs` runs of the same length, without fronts: those are counted in `fronts`.
 fn of_runs(runs: u64) -> (Arc<SimDevice>, Store, Filter) {
-    let (device, store) = simulated(0);
-    let options = FilterOptions {
-        policy: Policy::Tiered { fan_out: 16 },
-        keys: 1 << 30,
-        false_positive_rate: 1e-4,
-        ..small()
-    };
-    let filter = store.filter("f", options).unwrap();
-    filter.shared().tree.table.fronts.limit(0);
-    for run in 0..runs {
-        filter.insert(&keys(&store, run * 30_000..(run + 1) * 30_000)).unwrap();
-        filter.flush().unwrap();
-    }
+    let (device, store, filter) = of_equal_runs(runs, 0, 0);
     store.commit(b"").unwrap();
     assert_eq!(filter.report().runs.len() as u64, runs);
     (device, store, filter)

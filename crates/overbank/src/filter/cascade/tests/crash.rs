@@ -5,7 +5,7 @@ use super::*;
 use crate::Error;
 use crate::device::Device;
 use crate::device::sim::explore::{self, Found, History, Subject};
-use std::collections::BTreeSet;
+use crate::lsm::tests::no_file_is_left;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Keys that come again and again; beside them, of some workloads, there are many that make merges of several steps.
@@ -153,7 +153,7 @@ impl Subject for Work {
         if self.is_tidy {
             filter.settle()?;
             history.commit(counts.answers(), || store.commit(b"end").map(drop))?;
-            no_file_is_left(&store, &*device).unwrap();
+            no_file_is_left(&store, "f", &*device).unwrap();
         }
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Subject for Work {
             Err(Error::NotAStore { .. }) => return Ok(Found::NoStore),
             store => store.map_err(|error| format!("cannot open the store: {error}"))?,
         };
-        no_file_is_left(&store, image)?;
+        no_file_is_left(&store, "f", image)?;
         if store.record("f").is_none() {
             return Ok(Found::Empty);
         }
@@ -188,20 +188,9 @@ impl Subject for Work {
         };
         let expected = work().map_err(|error| format!("after recovery: {error}"))?;
         store.commit(b"after").map_err(|error| format!("a commit after recovery: {error}"))?;
-        no_file_is_left(&store, image)?;
+        no_file_is_left(&store, "f", image)?;
         Ok(expected)
     }
-}
-
-/// Whether the data files are those of the last commit.
-fn no_file_is_left(store: &Store, device: &dyn Device) -> Result<(), String> {
-    let files = store.record("f").map(|entry| entry.record.files).unwrap_or_default();
-    let named: BTreeSet<String> = (files.iter())
-        .map(|file| store.files().path(file.id).file_name().unwrap().to_str().unwrap().to_owned())
-        .collect();
-    let names = device.list().map_err(|error| error.to_string())?;
-    let there: BTreeSet<String> = names.into_iter().filter(|name| name.ends_with(".seg")).collect();
-    if named == there { Ok(()) } else { Err(format!("{there:?} are there, {named:?} are needed")) }
 }
 
 #[test]

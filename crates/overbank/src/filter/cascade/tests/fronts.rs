@@ -4,19 +4,7 @@ use super::*;
 
 /// A filter of `runs` runs of 30,000 keys, whose fronts have `front_bytes` at most; one key was looked up, so fronts are there.
 fn with_fronts(runs: u64, front_bytes: usize, threads: usize) -> (Arc<SimDevice>, Store, Filter) {
-    let (device, store) = simulated(threads);
-    let options = FilterOptions {
-        policy: Policy::Tiered { fan_out: 16 },
-        keys: 1 << 30,
-        false_positive_rate: 1e-4,
-        ..small()
-    };
-    let filter = store.filter("f", options).unwrap();
-    filter.shared().tree.table.fronts.limit(front_bytes);
-    for run in 0..runs {
-        filter.insert(&keys(&store, run * 30_000..(run + 1) * 30_000)).unwrap();
-        filter.flush().unwrap();
-    }
+    let (device, store, filter) = of_equal_runs(runs, front_bytes, threads);
     assert!(filter.report().runs.iter().all(|run| run.front_bits == 0.0), "nobody asked");
     filter.contains_many(&keys(&store, [1 << 40])).unwrap();
     filter.settle().unwrap();

@@ -118,3 +118,21 @@ fn random_keys(store: &Store, seed: u64, count: usize, range: u64) -> Vec<KeyHas
     let mut random = Random(seed);
     keys(store, (0..count).map(|_| random.below(range)))
 }
+
+/// A filter of `runs` runs of 30,000 keys, whose fronts have `front_bytes` at most; nothing is committed.
+fn of_equal_runs(runs: u64, front_bytes: usize, threads: usize) -> (Arc<SimDevice>, Store, Filter) {
+    let (device, store) = simulated(threads);
+    let options = FilterOptions {
+        policy: Policy::Tiered { fan_out: 16 },
+        keys: 1 << 30,
+        false_positive_rate: 1e-4,
+        ..small()
+    };
+    let filter = store.filter("f", options).unwrap();
+    filter.shared().tree.table.fronts.limit(front_bytes);
+    for run in 0..runs {
+        filter.insert(&keys(&store, run * 30_000..(run + 1) * 30_000)).unwrap();
+        filter.flush().unwrap();
+    }
+    (device, store, filter)
+}
