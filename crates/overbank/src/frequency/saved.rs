@@ -291,9 +291,11 @@ pub(super) fn buffer_bytes(shape: Shape, memory_bytes: usize, pending: usize, wr
     memory_bytes.saturating_sub(rest) / writers
 }
 
-/// RAM beside the buffers and the writers of logs.
+/// RAM beside the buffers and the writers of logs: a third, where the buffers of many writers leave so much.
 fn common_bytes(shape: Shape, memory_bytes: usize, pending: usize, writers: usize) -> usize {
-    (memory_bytes / 3).max(least_common_bytes(shape, pending, writers))
+    let of_writers = writers * (WRITER_BYTES + Buffer::least_bytes());
+    let left = memory_bytes.saturating_sub(of_writers);
+    (memory_bytes / 3).min(left).max(least_common_bytes(shape, pending, writers))
 }
 
 /// RAM of a pass: what is left when estimates have theirs, where that is enough.
@@ -315,4 +317,25 @@ fn least_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
 fn decode(name: &str, entry: &Entry) -> Result<State> {
     entry.require(name, registry::FREQUENCY)?;
     State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_writer_has_a_buffer_of_some_use_whatever_the_memory() {
+        for writers in [1, 2, 16, 300, 512, 1024] {
+            for pending in [0, 16, 1024] {
+                let shape = FrequencyOptions::new().bytes(64 << 12, 5).to_shape().unwrap();
+                let least = least_bytes(shape, pending, writers);
+                for memory_bytes in [least, least + 1, least + 4096, 3 * least / 2, 3 * least, 1 << 40] {
+                    let buffer = buffer_bytes(shape, memory_bytes, pending, writers);
+                    assert!(buffer >= Buffer::least_bytes(), "{buffer} of {memory_bytes} for {writers} writers");
+                    let all = writers * (buffer + WRITER_BYTES);
+                    assert!(all + pass_bytes(shape, memory_bytes, pending, writers) <= memory_bytes);
+                }
+            }
+        }
+    }
 }
