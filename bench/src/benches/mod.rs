@@ -1,4 +1,4 @@
-//! Every registered bench. One file a bench; the name on the command line is the file's.
+//! Every registered bench. One file or folder a bench or two; the name on the command line begins with the file's.
 
 use crate::Bench;
 
@@ -28,6 +28,7 @@ pub const ALL: &[&Bench] = &[
     &device::BENCH,
     &filter_runs::BENCH,
     &cascade::BENCH,
+    &cascade::QUERIES,
     &frequency::BENCH,
     &ingest::BENCH,
     &profile::BENCH,

@@ -43,6 +43,11 @@ pub(super) trait Filter {
         None
     }
 
+    /// Bits of flash a key, where the filter says it.
+    fn bits_per_key(&mut self) -> Option<f64> {
+        None
+    }
+
     /// Keys of a call of `insert`, so that a slow filter looks at the time often enough.
     fn part_keys(&self) -> usize {
         BATCH_KEYS

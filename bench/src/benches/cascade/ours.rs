@@ -8,6 +8,7 @@ use overbank::Seed;
 use overbank::filter::cascade::FilterOptions;
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The filter's name in its store.
 const NAME: &str = "filter";
@@ -32,6 +33,28 @@ pub(super) fn open(folder: &Path, shape: Shape) -> Result<Box<dyn Filter>> {
     let store = Store::open_read_only(folder, store_options(shape))?;
     let filter = store.filter(NAME, options(shape))?;
     Ok(Box::new(Ours { store, filter }))
+}
+
+/// Opens the filter for writing, writes nothing, and waits until its background merges have changed nothing for as long as `at_rest`; how
+/// long that took, with what it left.
+pub(super) fn rest(folder: &Path, shape: Shape, at_rest: Duration) -> Result<String> {
+    let begun = Instant::now();
+    let store = Store::open(folder, store_options(shape))?;
+    let filter = store.filter(NAME, options(shape))?;
+    let mut last = filter.report();
+    let (before, mut same_since) = (last.runs.len(), Instant::now());
+    while same_since.elapsed() < at_rest {
+        std::thread::sleep(at_rest / 20);
+        let report = filter.report();
+        if report.runs.len() != last.runs.len() || report.flash_bytes != last.flash_bytes {
+            same_since = Instant::now();
+        }
+        last = report;
+    }
+    store.commit(b"")?;
+    let lengths: Vec<u64> = last.runs.iter().map(|run| run.fingerprints).collect();
+    let seconds = (begun.elapsed() - at_rest).as_secs_f64();
+    Ok(format!("at rest after {seconds:.1} s: {before} runs became {}, {lengths:?} keys", last.runs.len()))
 }
 
 /// The rivals' share, but never less than a filter accepts: less has a smoke run alone.
@@ -75,6 +98,11 @@ impl Filter for Ours {
         let keys: u64 = runs.iter().map(|run| run.fingerprints).sum();
         let bits: f64 = runs.iter().map(|run| run.front_bits * run.fingerprints as f64).sum();
         Some(bits / keys.max(1) as f64)
+    }
+
+    fn bits_per_key(&mut self) -> Option<f64> {
+        let report = self.filter.report();
+        Some(8.0 * report.flash_bytes as f64 / report.fingerprints.max(1) as f64)
     }
 
     fn adders(&mut self, count: usize) -> Result<Vec<Adder<'_>>> {

@@ -10,8 +10,8 @@ use crate::{
     write_zeros,
 };
 use keyhash::KeyHash;
-use std::path::PathBuf;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Keys a call, and reads that fio keeps in flight.
 const BATCHES: [(usize, usize); 3] = [(32, 32), (128, 128), (4096, 128)];
@@ -48,6 +48,7 @@ fn point(run: &mut Run<'_>, asked: &Asked, case: Case) -> Result<()> {
         .approximate("paper", |clock| asked.ask(clock, case, keys, 1, Kind::Paper))
         .approximate("mmap_bloom", |clock| asked.ask(clock, case, keys, 1, Kind::MmapBloom))
         .approximate("overbank", |clock| asked.ask(clock, case, keys, 1, Kind::Ours))
+        .approximate("overbank_rested", |clock| asked.ask(clock, case, keys, 1, Kind::Rested))
         .finish()
 }
 
@@ -56,6 +57,7 @@ fn batched(run: &mut Run<'_>, asked: &Asked, case: Case, batch: usize, depth: us
     let keys: usize = run.pick([256, 40_960, 204_800]);
     contest(run, asked, case, keys, (batch, depth))
         .approximate("overbank", |clock| asked.ask(clock, case, keys, batch, Kind::Ours))
+        .approximate("overbank_rested", |clock| asked.ask(clock, case, keys, batch, Kind::Rested))
         .finish()
 }
 
@@ -65,6 +67,7 @@ fn bulk(run: &mut Run<'_>, asked: &Asked, case: Case) -> Result<()> {
     parameters(run, asked, case, 2 * batch, (batch, 128))
         .memory_limit(BULK_RAM_BYTES)
         .approximate("overbank", |clock| asked.ask(clock, case, 2 * batch, batch, Kind::Ours))
+        .approximate("overbank_rested", |clock| asked.ask(clock, case, 2 * batch, batch, Kind::Rested))
         .finish()
 }
 
@@ -107,7 +110,10 @@ fn parameters<'c, 'r, 's>(
 
 #[derive(Clone, Copy)]
 enum Kind {
+    /// As a writer under load leaves it.
     Ours,
+    /// After writers have rested.
+    Rested,
     Paper,
     MmapBloom,
 }
@@ -139,6 +145,9 @@ impl Asked {
             return Ok(asked);
         }
         asked.build()?;
+        copy_files(&asked.store(), &asked.rested())?;
+        let at_rest = Duration::from_secs(run.pick([1, 10, 20]));
+        run.say(&ours::rest(&asked.rested(), asked.shape, at_rest)?);
         if let Err(why) = Fio::find(&largest_file(&asked.paper())?) {
             run.say(&format!("fio is left out: {why}"));
             asked.has_fio = false;
@@ -170,6 +179,7 @@ impl Asked {
     fn open(&self, kind: Kind) -> Result<Box<dyn Filter>> {
         Ok(match kind {
             Kind::Ours => ours::open(&self.store(), self.shape)?,
+            Kind::Rested => ours::open(&self.rested(), self.shape)?,
             Kind::Paper => Box::new(Paper::open(&self.paper(), self.layout)?),
             Kind::MmapBloom => Box::new(Mapped::open(&self.bloom(), Readahead::Off)?),
         })
@@ -189,7 +199,7 @@ impl Asked {
             for batch in hashes.chunks(batch) {
                 hits += filter.contains(batch)?.iter().filter(|&&hit| hit).count();
                 answered += batch.len();
-                if !matches!(kind, Kind::Ours) && begun.elapsed() >= self.shape.patience {
+                if !matches!(kind, Kind::Ours | Kind::Rested) && begun.elapsed() >= self.shape.patience {
                     break;
                 }
             }
@@ -199,6 +209,9 @@ impl Asked {
         blocks.note(clock, answered as u64);
         if let Some(bits) = filter.front_bits() {
             clock.note(Metric::FrontBitsPerKey, bits);
+        }
+        if let Some(bits) = filter.bits_per_key() {
+            clock.note(Metric::BitsPerKey, bits);
         }
         if case == Case::LookupNegative {
             clock.note(Metric::Fpr, hits as f64 / answered as f64);
@@ -228,7 +241,21 @@ impl Asked {
         self.folder.join("store")
     }
 
+    fn rested(&self) -> PathBuf {
+        self.folder.join("rested")
+    }
+
     fn bloom(&self) -> PathBuf {
         self.folder.join("bloom")
     }
+}
+
+/// Copies the files of a folder without folders.
+fn copy_files(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for file in std::fs::read_dir(from)? {
+        let file = file?;
+        std::fs::copy(file.path(), to.join(file.file_name()))?;
+    }
+    Ok(())
 }
