@@ -1,5 +1,6 @@
 //! A batch: the keys of one chunk with their hashes, weights and values, in the chunk's order.
 
+use crate::KeyForm;
 use crate::chunk::Chunk;
 use keyhash::{KeyHash, KeyHasher};
 use std::path::Path;
@@ -195,9 +196,14 @@ impl Batch {
         self.bad_rows.clear();
     }
 
-    pub(crate) fn hash_keys(&mut self, hasher: &KeyHasher) {
+    pub(crate) fn hash_keys(&mut self, hasher: &KeyHasher, form: KeyForm) {
         let (text, arena) = (self.chunk.as_ref().map_or(&[][..], Chunk::text), &self.arena);
-        self.hashes.extend(self.keys.iter().map(|&span| hasher.hash(resolve(span, text, arena))));
+        let keys = self.keys.iter().map(|&span| resolve(span, text, arena));
+        match form {
+            // The form is looked at once a batch.
+            KeyForm::Text => self.hashes.extend(keys.map(|key| hasher.hash(key))),
+            KeyForm::Numbers => self.hashes.extend(keys.map(|key| form.hash(hasher, key))),
+        }
     }
 
     fn text(&self) -> &[u8] {

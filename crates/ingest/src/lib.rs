@@ -65,7 +65,7 @@ mod wait;
 pub use batch::{BadRow, Batch, Fault};
 pub use chunk::Chunk;
 pub use error::{Error, Result};
-pub use key::join_key;
+pub use key::{KeyForm, join_key};
 pub use options::{Delimiter, Format, Missing, Options};
 #[cfg(feature = "parquet")]
 pub use parquet::{ParquetWriter, is_panic_caught};

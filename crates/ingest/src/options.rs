@@ -1,6 +1,6 @@
 //! What to read and how: inputs, format, the fields that become key, weight and value, and the memory bounds.
 
-use crate::{Error, Result, SystemWaiter, Waiter};
+use crate::{Error, KeyForm, Result, SystemWaiter, Waiter};
 use keyhash::{HashKind, KeyHasher, Seed};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,6 +67,8 @@ pub struct Options {
     pub format: Format,
     /// The fields that make the key, in order; empty where the whole line is the key.
     pub keys: Vec<String>,
+    /// What of a key is hashed. Default [`KeyForm::Text`].
+    pub key_form: KeyForm,
     /// The field that holds the weight, a whole number from 0; without it no weights are yielded.
     pub weight: Option<String>,
     /// The field that holds the value, a finite number; without it no values are yielded.
@@ -130,6 +132,7 @@ impl Options {
             inputs: inputs.into_iter().map(Into::into).collect(),
             format: Format::Auto,
             keys: Vec::new(),
+            key_form: KeyForm::Text,
             weight: None,
             value: None,
             header: true,
@@ -209,6 +212,9 @@ impl Options {
         }
         if self.nul_ends_lines {
             text.push_str("|NUL");
+        }
+        if self.key_form != KeyForm::Text {
+            text.push_str(&format!("|{:?}", self.key_form));
         }
         if self.missing != Missing::Drop {
             text.push_str(&format!("|{:?}", self.missing));

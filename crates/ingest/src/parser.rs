@@ -4,20 +4,21 @@ use crate::batch::{Batch, Span};
 use crate::chunk::Chunk;
 use crate::layout::Layout;
 use crate::rows::{Rows, Wanted};
-use crate::{Options, Result, csv, delimited, json, parquet};
+use crate::{KeyForm, Options, Result, csv, delimited, json, parquet};
 use keyhash::KeyHasher;
 
 /// Parses chunks into batches. It holds no state between chunks, so any number of threads share one.
 #[derive(Clone, Debug)]
 pub struct Parser {
     hasher: KeyHasher,
+    form: KeyForm,
     wanted: Wanted,
 }
 
 impl Parser {
     /// A parser for the chunks of a reader with the same `options`; `hasher` hashes the keys.
     pub fn new(options: &Options, hasher: KeyHasher) -> Self {
-        Self { hasher, wanted: Wanted::of(options) }
+        Self { hasher, form: options.key_form, wanted: Wanted::of(options) }
     }
 
     /// Replaces what is in `out` by the rows of `chunk`, in order.
@@ -35,7 +36,7 @@ impl Parser {
             return Err(error);
         }
         out.chunk = Some(chunk);
-        out.hash_keys(&self.hasher);
+        out.hash_keys(&self.hasher, self.form);
         Ok(())
     }
 

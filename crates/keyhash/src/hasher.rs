@@ -93,7 +93,7 @@ impl core::error::Error for UnknownHashKind {}
 /// ```
 ///
 /// One way for one stream, and for everything that is asked of it later: the readers of text, CSV, JSON and Parquet, and so the
-/// command, take integers as decimal digits. Hash by `hash_u64` what only programs see.
+/// command, take integers as decimal digits, unless they are told to take them as `hash_u64` does.
 ///
 /// A batch of keys:
 ///

@@ -70,10 +70,10 @@
 //!
 //! A key is bytes, and is hashed once to 128 bits, a [`KeyHash`], by the store's [`KeyHasher`]: [`Store::hasher`]. Methods that end in
 //! `_keys` hash for you; the others take hashes, so that several structures share the work. **A number is not its digits:**
-//! `hasher.hash_u64(2)` and `hasher.hash(b"2")` are different keys. The command and the readers of `overbank-ingest` take integers as
-//! decimal digits, whether they come from text, JSON or Parquet; a store that both they and your program fill wants the digits. The seed of
-//! a store is random, so that nobody can choose keys that meet; give one ([`StoreOptions::seed`]) where structures that were built apart
-//! are to be merged.
+//! `hasher.hash_u64(2)` and `hasher.hash(b"2")` are different keys. The readers of `overbank-ingest`, and the command, take integers as
+//! decimal digits, whether they come from text, JSON or Parquet, unless they are told to take them as `hash_u64` does
+//! (`KeyForm::Numbers`); a store that both they and your program fill wants one way. The seed of a store is random, so that nobody can
+//! choose keys that meet; give one ([`StoreOptions::seed`]) where structures that were built apart are to be merged.
 //!
 //! # Errors and accuracy
 //!
