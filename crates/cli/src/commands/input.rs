@@ -9,7 +9,7 @@ use overbank::profile::{KeyedRows, Parse, Plan};
 use overbank::{KeyHash, KeyHasher};
 use overbank_ingest::{Batch, Chunk, Missing, Options, Parser, Position, Reader};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const STANDARD_INPUT: &str = "/proc/self/fd/0";
@@ -225,21 +225,4 @@ fn not_in_use(path: &Path, reader: &Reader) -> Result<(), Failure> {
         return Ok(());
     };
     Err(Failure::Usage(format!("--rejects {} is {use_of_it}; give another file", path.display())))
-}
-
-/// Refuses an output that takes the place of the rejects: each is a file of its own, there already or not.
-pub(super) fn not_the_rejects(output: Option<&Path>, rejects: Option<&Path>) -> Result<(), Failure> {
-    let place = |path: &Path| -> Option<PathBuf> {
-        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-        path.canonicalize().ok().or_else(|| Some(folder.canonicalize().ok()?.join(path.file_name()?)))
-    };
-    let (Some(output), Some(rejects)) = (output, rejects) else { return Ok(()) };
-    let is_special = |path: &Path| path.metadata().is_ok_and(|file| !file.is_file());
-    if place(output) != place(rejects) || is_special(output) {
-        return Ok(());
-    }
-    Err(Failure::Usage(format!(
-        "--rejects {} is the output too, and one file cannot be both; give another file",
-        rejects.display()
-    )))
 }

@@ -16,6 +16,7 @@
 
 use super::outlet::{self, Escape, Outlet, Owed};
 use crate::announce;
+use crate::commands::places;
 use crate::commands::unnamed::parent;
 use crate::failure::{Failure, STANDARD_OUTPUT};
 use crate::run_state::{Mark, MarkKind};
@@ -168,7 +169,8 @@ impl Sink {
             )));
         }
         if is_new {
-            File::open(parent(path)).and_then(|parent| parent.sync_all()).map_err(failed)?;
+            let named = places::place(path).and_then(|place| File::open(parent(&place))?.sync_all());
+            named.map_err(failed)?;
         }
         let metadata = file.metadata().map_err(failed)?;
         let identity = Some((metadata.dev(), metadata.ino()));
@@ -342,8 +344,8 @@ impl Write for Sink {
 impl Draft {
     /// A file in the directory of `path`, where the system allows it without a name, so that nothing of it outlives the run.
     fn beside(path: &Path, permissions: Option<fs::Permissions>) -> io::Result<(File, Self)> {
-        // The file that a symbolic link points at is the one to replace.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        // The file that a symbolic link points at is the one to replace, or to make.
+        let target = places::place(path)?;
         let place = parent(&target);
         let nameless = OFlags::TMPFILE.bits().cast_signed();
         let (file, named) = match OpenOptions::new().write(true).custom_flags(nameless).open(place) {
