@@ -74,7 +74,7 @@ struct Draft {
 
 impl Sink {
     /// Opens `place`. Where there is a store, what is printed will be committed; a run that goes on behind `resumed` is refused
-    /// unless the output holds what was committed. Nothing is changed before [`Sink::begin`].
+    /// unless the output holds what was committed. Nothing is changed before [`Sink::start`].
     pub(super) fn open(place: Place<'_>, resumed: Option<&Mark>, escape: Escape) -> Result<Self, Failure> {
         let resumed = resumed.filter(|mark| mark.kind != MarkKind::Nothing);
         let mut sink = match place.file {
@@ -255,8 +255,8 @@ impl Sink {
         refused(&self.shown, why)
     }
 
-    /// Gets ready to print behind what was committed, unless the output is one of `inputs`.
-    pub(super) fn begin<'p>(&mut self, inputs: impl Iterator<Item = &'p Path>) -> Result<(), Failure> {
+    /// Refuses an output that is one of `inputs`.
+    pub(super) fn check<'p>(&self, inputs: impl Iterator<Item = &'p Path>) -> Result<(), Failure> {
         for input in inputs {
             let path = if input == Path::new("-") { Path::new("/proc/self/fd/0") } else { input };
             let identity = fs::metadata(path).ok().filter(fs::Metadata::is_file);
@@ -272,6 +272,11 @@ impl Sink {
                 )));
             }
         }
+        Ok(())
+    }
+
+    /// Gets ready to print behind what was committed: cuts off what comes after it.
+    pub(super) fn start(&mut self) -> Result<(), Failure> {
         if let Some(length) = self.cut_to {
             let mut file = self.outlet.file();
             let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
