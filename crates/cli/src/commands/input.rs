@@ -4,6 +4,7 @@ use super::losses::{Losses, ROWS_SHOWN, Tally};
 use super::rejects::{Rejects, Start};
 use crate::arguments::{InputArguments, MissingName};
 use crate::failure::Failure;
+use crate::units;
 use overbank::pipeline::Rows;
 use overbank::profile::{KeyedRows, Parse, Plan};
 use overbank::{KeyHash, KeyHasher};
@@ -80,6 +81,13 @@ impl Input {
         (resumed, appends): (bool, bool),
     ) -> Result<Self, Failure> {
         let position = reader.position();
+        if resumed && arguments.rejects.is_none() && position.rejected_bytes() > 0 {
+            return Err(Failure::Usage(format!(
+                "the run that is gone on with wrote {} bytes of rows that were left out to the file of its --rejects; give the same \
+                 --rejects, or --rejects /dev/null if they are not wanted any more",
+                units::count(position.rejected_bytes())
+            )));
+        }
         let start = match (resumed, appends) {
             (true, _) => Start::At(position.rejected_bytes()),
             (false, true) => Start::Append,
