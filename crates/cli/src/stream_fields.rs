@@ -1,11 +1,13 @@
-//! Which fields of a row are the key of a store: what `--key` named, kept in the store, so that no other keys are mixed into it.
+//! Which fields of a row a store was filled with: what `--key`, `--weight` and `--value` named, kept in the store, so that nothing else is
+//! mixed into it.
 //!
 //! ```text
-//!   state   fields u32 │ of each: bytes u32, name          none: the whole row is the key
+//!   state   fields u32 │ of each: name │ weight │ value          no fields: the whole row is the key
+//!   name    bytes u32, bytes                  weight, value: 0 u8, or 1 u8 and a name
 //! ```
 //!
 //! A key is the same text whatever format and delimiter brought it, so only fields are compared. A number and a name may stand for
-//! one field, in a file without and one with a header: they pass for each other.
+//! one field, in a file without and one with a header: they pass for each other. Version 1 had the key alone.
 
 use crate::failure::Failure;
 use overbank::store::{Participant, Prepared, Record, Store, Structure, registry};
@@ -13,118 +15,173 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The name that it has in its store.
+/// The name that they have in their store.
 const NAME: &str = "stream key";
+/// The oldest version that is read.
+const OLDEST: u16 = 1;
 
-/// The fields of a key, in order; none for the whole row.
+/// The fields of a stream's rows that a store is filled with.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct KeyFields(Vec<String>);
+pub(crate) struct StreamFields {
+    /// The fields of the key, in order; none for the whole row.
+    key: Vec<String>,
+    /// The fields of the weight and of the value; nothing if the store was made before stores remembered them.
+    numbers: Option<[Option<String>; 2]>,
+}
 
-impl KeyFields {
-    /// What `--key` named.
-    pub(crate) fn new(names: &[String]) -> Self {
-        Self(names.to_vec())
+/// The options that name them.
+const NUMBERS: [&str; 2] = ["--weight", "--value"];
+
+impl StreamFields {
+    /// What `--key`, `--weight` and `--value` named.
+    pub(crate) fn new(key: &[String], weight: Option<&String>, value: Option<&String>) -> Self {
+        Self { key: key.to_vec(), numbers: Some([weight.cloned(), value.cloned()]) }
     }
 
     /// What a store remembers; nothing if it was made before stores did.
     pub(crate) fn of(store: &Store) -> Result<Option<Self>, Failure> {
         let Some(entry) = store.record(NAME) else { return Ok(None) };
-        entry.require(NAME, registry::STREAM_KEY)?;
-        match decode(&entry.record.state) {
-            Some(fields) => Ok(Some(Self(fields))),
+        entry.require_since(NAME, registry::STREAM_KEY, OLDEST)?;
+        match decode(&entry.record.state, entry.structure.version) {
+            Some(fields) => Ok(Some(fields)),
             None => Err(Failure::Overbank(overbank::Error::Corrupt {
                 path: NAME.into(),
                 at: 0,
-                what: "the fields of the key",
+                what: "the fields of the stream",
                 expected: "names with their lengths".to_owned(),
                 found: format!("{} bytes", entry.record.state.len()),
             })),
         }
     }
 
-    /// Refuses to put these keys into the store at `place` if it has others, and has its next commit remember them.
+    /// Refuses to put rows with these fields into the store at `place` if it has others, and has its next commit remember them.
     pub(crate) fn adopt(self, store: &Store, place: &Path) -> Result<(), Failure> {
         let Some(stored) = Self::of(store)? else {
             let kept = Kept { fields: self, is_committed: AtomicBool::new(false) };
             return Ok(store.attach(NAME, Arc::new(kept))?);
         };
-        if stored.may_be(&self) {
-            return Ok(());
+        if !stored.has_key_of(&self) {
+            return Err(Failure::Usage(format!(
+                "{} holds keys made with {}, and keys made with {} would mean something else; give the same --key, or another \
+                 directory",
+                place.display(),
+                stored.shown_key(),
+                self.shown_key()
+            )));
         }
-        Err(Failure::Usage(format!(
-            "{} holds keys made with {}, and keys made with {} would mean something else; give the same --key, or another \
-             directory",
-            place.display(),
-            stored.shown(),
-            self.shown()
-        )))
+        match stored.other_number(&self) {
+            None => Ok(()),
+            Some((option, was, is)) => Err(Failure::Usage(format!(
+                "{} was filled {}, and rows {} would mean something else; give the same {option}, or another directory",
+                place.display(),
+                shown(option, was),
+                shown(option, is)
+            ))),
+        }
     }
 
     /// What the stores at `places` remember, as far as they do; they are refused if that differs.
     pub(crate) fn common(places: &[PathBuf], stores: &[Store]) -> Result<Option<Self>, Failure> {
         let mut common: Option<(Self, &Path)> = None;
         for (place, store) in places.iter().zip(stores) {
-            let Some(key) = Self::of(store)? else { continue };
-            match &common {
-                Some((other, its_place)) if !other.may_be(&key) => {
-                    return Err(Failure::Usage(format!(
-                        "{} holds keys made with {}, and {} keys made with {}, which would mean something else; merge stores \
-                         that were filled with the same --key",
-                        its_place.display(),
-                        other.shown(),
-                        place.display(),
-                        key.shown()
-                    )));
-                }
-                Some(_) => {}
-                None => common = Some((key, place)),
+            let Some(fields) = Self::of(store)? else { continue };
+            let Some((other, its_place)) = &mut common else {
+                common = Some((fields, place));
+                continue;
+            };
+            if !other.has_key_of(&fields) {
+                return Err(Failure::Usage(format!(
+                    "{} holds keys made with {}, and {} keys made with {}, which would mean something else; merge stores \
+                     that were filled with the same --key",
+                    its_place.display(),
+                    other.shown_key(),
+                    place.display(),
+                    fields.shown_key()
+                )));
+            }
+            if let Some((option, one, two)) = other.other_number(&fields) {
+                return Err(Failure::Usage(format!(
+                    "{} was filled {}, and {} {}, which would mean something else; merge stores that were filled with the same \
+                     {option}",
+                    its_place.display(),
+                    shown(option, one),
+                    place.display(),
+                    shown(option, two)
+                )));
+            }
+            if other.numbers.is_none() {
+                other.numbers = fields.numbers;
             }
         }
-        Ok(common.map(|(key, _)| key))
+        Ok(common.map(|(fields, _)| fields))
     }
 
-    /// Whether both may name the same fields.
-    pub(crate) fn may_be(&self, other: &Self) -> bool {
-        let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-        self.0.len() == other.0.len()
-            && self.0.iter().zip(&other.0).all(|(a, b)| a == b || is_number(a) != is_number(b))
+    /// Whether the keys of both may be the same fields.
+    fn has_key_of(&self, other: &Self) -> bool {
+        self.key.len() == other.key.len() && self.key.iter().zip(&other.key).all(|(a, b)| may_be(a, b))
     }
 
-    /// As people give them.
-    pub(crate) fn shown(&self) -> String {
-        if self.0.is_empty() {
+    /// The option that names the first number which cannot be the same field in both, with what it names in either.
+    fn other_number<'f>(
+        &'f self,
+        other: &'f Self,
+    ) -> Option<(&'static str, Option<&'f str>, Option<&'f str>)> {
+        let (own, others) = (self.numbers.as_ref()?, other.numbers.as_ref()?);
+        let pairs = NUMBERS.into_iter().zip(own.iter().zip(others));
+        pairs.map(|(option, (a, b))| (option, a.as_deref(), b.as_deref())).find(|(_, a, b)| match (a, b) {
+            (Some(a), Some(b)) => !may_be(a, b),
+            (a, b) => a != b,
+        })
+    }
+
+    /// The fields of the key as people give them.
+    pub(crate) fn shown_key(&self) -> String {
+        if self.key.is_empty() {
             "no --key, of whole rows".to_owned()
         } else {
-            format!("--key {}", self.0.join(","))
+            format!("--key {}", self.key.join(","))
         }
     }
 
     /// Whether `key`, whose fields have tabs between them, cannot be a key of the store, for the number of its fields.
     pub(crate) fn has_other_number(&self, key: &[u8]) -> bool {
-        self.0.len() > 1 && key.split(|&byte| byte == b'\t').count() != self.0.len()
+        self.key.len() > 1 && key.split(|&byte| byte == b'\t').count() != self.key.len()
     }
 
+    /// How many fields the key has; none where it is the whole row.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.key.len()
     }
+}
+
+/// Whether both may name one field.
+fn may_be(one: &str, other: &str) -> bool {
+    let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    one == other || is_number(one) != is_number(other)
+}
+
+fn shown(option: &str, field: Option<&str>) -> String {
+    field.map_or_else(|| format!("without {option}"), |field| format!("with {option} {field}"))
 }
 
 /// The fields as a part of the store's commits.
 struct Kept {
-    fields: KeyFields,
+    fields: StreamFields,
     is_committed: AtomicBool,
 }
 
 impl Participant for Kept {
     fn structure(&self) -> Structure {
-        registry::STREAM_KEY.structure()
+        // What is not known of weight and value was made by version 1, and stays so.
+        let version = self.fields.numbers.as_ref().map_or(OLDEST, |_| registry::STREAM_KEY.version);
+        Structure { version, ..registry::STREAM_KEY.structure() }
     }
 
     fn prepare(&self) -> overbank::Result<Prepared> {
         if !self.is_changed() {
             return Ok(Prepared::Unchanged);
         }
-        Ok(Prepared::Changed(Record { state: encode(&self.fields.0), files: Vec::new() }))
+        Ok(Prepared::Changed(Record { state: encode(&self.fields), files: Vec::new() }))
     }
 
     fn committed(&self) {
@@ -136,24 +193,50 @@ impl Participant for Kept {
     }
 }
 
-fn encode(fields: &[String]) -> Vec<u8> {
-    let mut bytes = (fields.len() as u32).to_le_bytes().to_vec();
-    for field in fields {
-        bytes.extend((field.len() as u32).to_le_bytes());
-        bytes.extend(field.as_bytes());
+fn encode(fields: &StreamFields) -> Vec<u8> {
+    let mut bytes = (fields.key.len() as u32).to_le_bytes().to_vec();
+    fields.key.iter().for_each(|field| put_name(&mut bytes, field));
+    for number in fields.numbers.iter().flatten() {
+        bytes.push(u8::from(number.is_some()));
+        number.iter().for_each(|field| put_name(&mut bytes, field));
     }
     bytes
 }
 
-fn decode(mut bytes: &[u8]) -> Option<Vec<String>> {
-    let mut fields = Vec::new();
-    for _ in 0..take_number(&mut bytes)? {
-        let length = take_number(&mut bytes)?;
-        let (name, rest) = bytes.split_at_checked(length)?;
-        bytes = rest;
-        fields.push(String::from_utf8(name.to_vec()).ok()?);
+fn put_name(bytes: &mut Vec<u8>, name: &str) {
+    bytes.extend((name.len() as u32).to_le_bytes());
+    bytes.extend(name.as_bytes());
+}
+
+fn decode(mut bytes: &[u8], version: u16) -> Option<StreamFields> {
+    let fields = take_number(&mut bytes)?;
+    let mut key = Vec::new();
+    for _ in 0..fields {
+        key.push(take_name(&mut bytes)?);
     }
-    bytes.is_empty().then_some(fields)
+    let numbers = match version {
+        1 => None,
+        _ => Some([take_optional(&mut bytes)?, take_optional(&mut bytes)?]),
+    };
+    bytes.is_empty().then_some(StreamFields { key, numbers })
+}
+
+/// A name if there is one; nothing where the bytes are none.
+fn take_optional(bytes: &mut &[u8]) -> Option<Option<String>> {
+    let (flag, rest) = bytes.split_first()?;
+    *bytes = rest;
+    match flag {
+        0 => Some(None),
+        1 => take_name(bytes).map(Some),
+        _ => None,
+    }
+}
+
+fn take_name(bytes: &mut &[u8]) -> Option<String> {
+    let length = take_number(bytes)?;
+    let (name, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    String::from_utf8(name.to_vec()).ok()
 }
 
 fn take_number(bytes: &mut &[u8]) -> Option<usize> {
@@ -166,39 +249,70 @@ fn take_number(bytes: &mut &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn fields(names: &[&str]) -> KeyFields {
-        KeyFields(names.iter().map(|&name| name.to_owned()).collect())
+    fn fields(key: &[&str], weight: Option<&str>, value: Option<&str>) -> StreamFields {
+        let owned = |name: Option<&str>| name.map(str::to_owned);
+        let key: Vec<String> = key.iter().map(|&name| name.to_owned()).collect();
+        StreamFields::new(&key, owned(weight).as_ref(), owned(value).as_ref())
+    }
+
+    fn of_key(key: &[&str]) -> StreamFields {
+        fields(key, None, None)
     }
 
     #[test]
     fn fields_come_back_and_what_is_none_is_refused() {
-        for names in [&[][..], &["url"], &["a,b", "", "ü"]] {
-            let bytes = encode(&fields(names).0);
-            assert_eq!(decode(&bytes), Some(fields(names).0));
-            for length in 0..bytes.len() {
-                assert_eq!(decode(&bytes[..length]), None);
+        for key in [&[][..], &["url"], &["a,b", "", "ü"]] {
+            for (weight, value) in
+                [(None, None), (Some("w"), None), (None, Some("")), (Some("1"), Some("ms"))]
+            {
+                let one = fields(key, weight, value);
+                let bytes = encode(&one);
+                assert_eq!(decode(&bytes, 2).as_ref(), Some(&one));
+                for length in 0..bytes.len() {
+                    assert_eq!(decode(&bytes[..length], 2), None);
+                }
+                assert_eq!(decode(&[&bytes[..], b"x"].concat(), 2), None);
             }
-            assert_eq!(decode(&[&bytes[..], b"x"].concat()), None);
+            // Version 1 ends behind the key.
+            let (one, bytes) = (of_key(key), encode(&of_key(key)));
+            let first = StreamFields { numbers: None, ..one };
+            assert_eq!(encode(&first), bytes[..bytes.len() - 2]);
+            assert_eq!(decode(&bytes[..bytes.len() - 2], 1), Some(first));
         }
-        assert_eq!(decode(&u32::MAX.to_le_bytes()), None);
+        assert_eq!(decode(&u32::MAX.to_le_bytes(), 2), None);
     }
 
     #[test]
     fn a_number_may_be_a_name() {
-        let url = fields(&["url", "host"]);
-        assert!(url.may_be(&url) && url.may_be(&fields(&["2", "host"])) && fields(&["2", "3"]).may_be(&url));
-        for other in [fields(&[]), fields(&["url"]), fields(&["host", "url"]), fields(&["2", "url"])] {
-            assert!(!url.may_be(&other) && !other.may_be(&url), "{other:?}");
+        let url = of_key(&["url", "host"]);
+        let goes = |one: &StreamFields, other: &StreamFields| one.has_key_of(other) && other.has_key_of(one);
+        assert!(goes(&url, &url) && goes(&url, &of_key(&["2", "host"])) && goes(&url, &of_key(&["2", "3"])));
+        for other in [of_key(&[]), of_key(&["url"]), of_key(&["host", "url"]), of_key(&["2", "url"])] {
+            assert!(!url.has_key_of(&other) && !other.has_key_of(&url), "{other:?}");
         }
-        assert!(!fields(&["1"]).may_be(&fields(&["2"])));
+        assert!(!of_key(&["1"]).has_key_of(&of_key(&["2"])));
+    }
+
+    #[test]
+    fn other_numbers_are_told_and_unknown_ones_pass() {
+        let bytes = fields(&[], Some("bytes"), Some("ms"));
+        for same in
+            [&bytes, &fields(&[], Some("7"), Some("8")), &StreamFields { numbers: None, ..bytes.clone() }]
+        {
+            assert_eq!((bytes.other_number(same), same.other_number(&bytes)), (None, None));
+        }
+        let rows = fields(&[], None, Some("ms"));
+        assert_eq!(bytes.other_number(&rows), Some(("--weight", Some("bytes"), None)));
+        let other = fields(&[], Some("bytes"), Some("seconds"));
+        assert_eq!(bytes.other_number(&other), Some(("--value", Some("ms"), Some("seconds"))));
     }
 
     #[test]
     fn a_key_of_several_fields_has_tabs_between_them() {
         assert!(
-            fields(&["a", "b"]).has_other_number(b"x") && fields(&["a", "b"]).has_other_number(b"x\ty\tz")
+            of_key(&["a", "b"]).has_other_number(b"x") && of_key(&["a", "b"]).has_other_number(b"x\ty\tz")
         );
-        assert!(!fields(&["a", "b"]).has_other_number(b"x\ty"));
-        assert!(!fields(&["a"]).has_other_number(b"x\ty") && !fields(&[]).has_other_number(b"x\ty"));
+        assert!(!of_key(&["a", "b"]).has_other_number(b"x\ty"));
+        assert!(!of_key(&["a"]).has_other_number(b"x\ty") && !of_key(&[]).has_other_number(b"x\ty"));
     }
 }
