@@ -8,13 +8,13 @@ mod commands;
 mod escape;
 mod failure;
 mod interrupt;
-mod key_fields;
 mod page;
 mod picture;
 mod plain;
 mod process;
 mod progress;
 mod run_state;
+mod stream_fields;
 mod units;
 
 use arguments::{Arguments, Command};

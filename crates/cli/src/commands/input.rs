@@ -4,12 +4,13 @@ use super::losses::{Losses, ROWS_SHOWN, Tally};
 use super::rejects::{Rejects, Start};
 use crate::arguments::{InputArguments, MissingName};
 use crate::failure::Failure;
+use crate::units;
 use overbank::pipeline::Rows;
 use overbank::profile::{KeyedRows, Parse, Plan};
 use overbank::{KeyHash, KeyHasher};
 use overbank_ingest::{Batch, Chunk, Missing, Options, Parser, Position, Reader};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const STANDARD_INPUT: &str = "/proc/self/fd/0";
@@ -80,6 +81,13 @@ impl Input {
         (resumed, appends): (bool, bool),
     ) -> Result<Self, Failure> {
         let position = reader.position();
+        if resumed && arguments.rejects.is_none() && position.rejected_bytes() > 0 {
+            return Err(Failure::Usage(format!(
+                "the run that is gone on with wrote {} bytes of rows that were left out to the file of its --rejects; give the same \
+                 --rejects, or --rejects /dev/null if they are not wanted any more",
+                units::count(position.rejected_bytes())
+            )));
+        }
         let start = match (resumed, appends) {
             (true, _) => Start::At(position.rejected_bytes()),
             (false, true) => Start::Append,
@@ -225,21 +233,4 @@ fn not_in_use(path: &Path, reader: &Reader) -> Result<(), Failure> {
         return Ok(());
     };
     Err(Failure::Usage(format!("--rejects {} is {use_of_it}; give another file", path.display())))
-}
-
-/// Refuses an output that takes the place of the rejects: each is a file of its own, there already or not.
-pub(super) fn not_the_rejects(output: Option<&Path>, rejects: Option<&Path>) -> Result<(), Failure> {
-    let place = |path: &Path| -> Option<PathBuf> {
-        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-        path.canonicalize().ok().or_else(|| Some(folder.canonicalize().ok()?.join(path.file_name()?)))
-    };
-    let (Some(output), Some(rejects)) = (output, rejects) else { return Ok(()) };
-    let is_special = |path: &Path| path.metadata().is_ok_and(|file| !file.is_file());
-    if place(output) != place(rejects) || is_special(output) {
-        return Ok(());
-    }
-    Err(Failure::Usage(format!(
-        "--rejects {} is the output too, and one file cannot be both; give another file",
-        rejects.display()
-    )))
 }

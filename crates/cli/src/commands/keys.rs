@@ -7,7 +7,7 @@
 
 use crate::arguments::KeyArguments;
 use crate::failure::Failure;
-use crate::key_fields::KeyFields;
+use crate::stream_fields::StreamFields;
 use crate::units;
 use overbank::store::Store;
 use overbank::{KeyHash, KeyHasher};
@@ -33,7 +33,7 @@ pub(super) struct Keys<'a> {
 
 impl<'a> Keys<'a> {
     pub(super) fn of(arguments: &'a KeyArguments, store: &Store) -> Result<Self, Failure> {
-        let fields = KeyFields::of(store)?.map(|fields| fields.len());
+        let fields = StreamFields::of(store)?.map(|fields| fields.len());
         Ok(Self { arguments, hasher: store.hasher(), fields })
     }
 

@@ -9,9 +9,9 @@ use crate::announce;
 use crate::arguments::{MergeArguments, MergeStoresArguments};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::key_fields::KeyFields;
 use crate::page::{Page, print_json};
 use crate::picture;
+use crate::stream_fields::StreamFields;
 use crate::units;
 use overbank::profile::{Profile, Report};
 use overbank::store::{Store, StoreOptions};
@@ -60,7 +60,7 @@ const MEMORY_BYTES: u64 = 64 << 20;
 
 /// Puts the profiles of all `sources` into a new store.
 fn merge_profiles(arguments: &MergeStoresArguments, sources: &[Store]) -> Result<Report, Failure> {
-    let key = KeyFields::common(&arguments.stores, sources)?;
+    let key = StreamFields::common(&arguments.stores, sources)?;
     let memory_bytes = memory_bytes(arguments, &sources[0])?;
     let interrupt = Interrupt::install().map_err(|error| {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))

@@ -12,6 +12,7 @@ mod keys;
 mod losses;
 pub(crate) mod man;
 pub(crate) mod merge;
+mod places;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod quantile;

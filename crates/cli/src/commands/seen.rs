@@ -5,9 +5,9 @@
 use super::{filter, keys, open_to_read};
 use crate::arguments::{Form, SeenArguments};
 use crate::failure::{CommandResult, Failure, Outcome, say};
-use crate::key_fields::KeyFields;
 use crate::page::key_text;
 use crate::plain::{Field, Plain};
+use crate::stream_fields::StreamFields;
 use crate::units;
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
     let names = if arguments.counts { ["count", "key"] } else { ["answer", "key"] };
     let mut out = Plain::begin(form, BufWriter::new(io::stdout().lock()), &names)?;
     let mut absent = false;
-    let fields = KeyFields::of(&store)?;
+    let fields = StreamFields::of(&store)?;
     let mut has_warned = false;
     keys::Keys::of(asked, &store)?.each_batch(|batch| {
         if let Some(fields) = fields.as_ref().filter(|_| !has_warned)
@@ -50,10 +50,10 @@ pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
 }
 
 /// Says on standard error that a key cannot have come, for it is written otherwise than those of the store.
-fn warn_of_other_fields(key: &[u8], fields: &KeyFields) {
+fn warn_of_other_fields(key: &[u8], fields: &StreamFields) {
     say(format_args!(
         "the store's keys were made with {}: they have {} fields with a tab between, unlike {}; it cannot have come",
-        fields.shown(),
+        fields.shown_key(),
         fields.len(),
         key_text(key, KEY_COLUMNS)
     ));

@@ -2,8 +2,8 @@
 
 use super::job::{Demand, Flash, Job};
 use crate::failure::Failure;
-use crate::key_fields::KeyFields;
 use crate::run_state::RunState;
+use crate::stream_fields::StreamFields;
 use crate::units;
 use overbank::Seed;
 use overbank::profile::{Measure, Plan, Profile};
@@ -58,7 +58,8 @@ impl Session {
         };
         // A run that is gone on with has its reader compare all that it was asked for.
         if let Some(directory) = arguments.store.as_ref().filter(|_| resume_at.is_none()) {
-            KeyFields::new(&arguments.input.keys()).adopt(&store, directory)?;
+            let (key, weight) = (arguments.input.keys(), arguments.weight.as_ref());
+            StreamFields::new(&key, weight, job.value).adopt(&store, directory)?;
         }
         let profile = profile.attach(&store)?;
         Ok(Self { store, profile, resume_at, kept: arguments.store.is_some() })

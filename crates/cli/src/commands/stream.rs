@@ -6,6 +6,7 @@
 use super::input::{self, Input};
 use super::job::Job;
 use super::losses::{self, Budget};
+use super::places::Written;
 use super::session::Session;
 use crate::announce;
 use crate::arguments::MachineArguments;
@@ -63,6 +64,8 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     let interrupt = Interrupt::install().map_err(|error| {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
+    let (store, rejects) = (arguments.store.as_deref(), arguments.input.rejects.as_deref());
+    Written { store, rejects, ..Written::default() }.check()?;
     process::check_memory(arguments.machine.memory)?;
     let shares = plan(arguments.machine.memory, job.flash.is_some())?;
     let threads = working_threads(&arguments.machine, &shares);

@@ -1,7 +1,12 @@
-//! A store that is made beside its place and gets its name when it is whole: an error or a signal leaves nothing behind.
+//! A store that is made beside its place and gets its name when it is whole: an error or a signal leaves nothing behind, and what a run
+//! that was killed left is removed by the next one.
+//!
+//! Its directory is locked before anything is put into it. So one that holds something and that nobody has locked is nobody's any more.
 
-use crate::failure::Failure;
+use crate::announce;
+use crate::failure::{Failure, say};
 use crate::interrupt::Interrupt;
+use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -12,23 +17,35 @@ use tempfile::TempDir;
 /// How long a signal waits at most until it is seen.
 const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
 
+/// What the names of directories begin with whose stores have none yet.
+const PREFIX: &str = ".overbank-merge-";
+
 /// A directory on the file system of the place whose name it is to have; it is removed unless it gets that.
 pub(super) struct Unnamed<'p> {
     directory: TempDir,
     place: &'p Path,
     watch: Watch,
+    /// Its lock goes with the process.
+    _own: File,
 }
 
 impl<'p> Unnamed<'p> {
     pub(super) fn beside(place: &'p Path, interrupt: Interrupt) -> Result<Self, Failure> {
-        let own = std::fs::Permissions::from_mode(0o700);
-        let made =
-            tempfile::Builder::new().prefix(".overbank-merge-").permissions(own).tempdir_in(parent(place));
-        let directory = made.map_err(|error| {
+        let mode = std::fs::Permissions::from_mode(0o700);
+        let made = tempfile::Builder::new().prefix(PREFIX).permissions(mode).tempdir_in(parent(place));
+        let locked = made.and_then(|directory| {
+            let own = File::open(directory.path())?;
+            // Where a file system has no locks, nothing is swept either.
+            let _ = flock(&own, FlockOperation::LockExclusive);
+            Ok((directory, own))
+        });
+        let (directory, own) = locked.map_err(|error| {
             Failure::Usage(format!("cannot make {}: {error}; name another directory", place.display()))
         })?;
+        sweep(parent(place));
         let watch = Watch::start(interrupt, Some(directory.path().to_owned()));
-        Ok(Self { directory, place, watch })
+        announce::at("made");
+        Ok(Self { directory, place, watch, _own: own })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -50,6 +67,33 @@ impl<'p> Unnamed<'p> {
         let _ = self.directory.keep();
         Ok(())
     }
+}
+
+/// Removes what merges left in `place` that were killed. What cannot be removed is said, and stays.
+fn sweep(place: &Path) {
+    let Ok(entries) = std::fs::read_dir(place) else { return };
+    let names =
+        entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+    for left in names.map(|entry| entry.path()).filter(|path| is_left(path)) {
+        match std::fs::remove_dir_all(&left) {
+            Ok(()) => say(format_args!("removed {}, which a merge that was killed left", left.display())),
+            Err(error) => {
+                say(format_args!(
+                    "cannot remove {}, which a merge that was killed left: {error}",
+                    left.display()
+                ));
+            }
+        }
+    }
+}
+
+/// Whether a directory holds something and nobody makes a store in it.
+fn is_left(path: &Path) -> bool {
+    // One that is empty may be locked by its owner in a moment.
+    let holds_something = || std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+    let is_directory = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    let directory = if is_directory && holds_something() { File::open(path) } else { return false };
+    directory.is_ok_and(|directory| flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok())
 }
 
 /// The directory that a path lies in.

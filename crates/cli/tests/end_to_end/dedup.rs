@@ -306,14 +306,13 @@ fn a_second_writer_is_kept_out_while_readers_look_on() {
     let mut run = Announced::start(run, Run::piped);
     let mut feed = run.child.stdin.take().unwrap();
     let mut out = BufReader::new(run.child.stdout.take().unwrap()).lines();
-    assert!(run.reach("committed"), "where the output starts");
-    run.go_on();
     feed.write_all(b"a\nb\n").unwrap();
+    assert!(run.reach("committed"), "where the output starts");
     assert!(run.reach("written"));
     run.go_on();
     assert_eq!(out.next().unwrap().unwrap(), "a");
     exact("--store").with(&store).fed("c\n").run().fails_naming(&["another process"]);
-    // The commit of the rows comes just after them; of the two before them one is empty.
+    // The commit of the rows comes just after them.
     assert!(run.reach("committed"));
     assert_eq!(overbank("seen").with(&store).with("a").run().code, Some(0));
     drop(feed);

@@ -91,6 +91,47 @@ fn other_keys_are_refused_by_name() {
     refused.fails_naming(&["into", "--key 1"]);
 }
 
+#[test]
+fn other_weights_and_values_are_refused_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    let table = file(place.path(), "t.csv", "user,bytes,packets,ms\na,10,1,5\nb,20,2,7\n");
+    let plain = file(place.path(), "plain.csv", "b,1,7,3\n");
+    let run = |store: &Path, words: &str, input: &Path| {
+        let run = overbank("profile --json --quiet --seed 4 --memory 8MiB --key user --store").with(store);
+        run.args(words).with(input).run()
+    };
+    let store = place.path().join("store");
+    run(&store, "--weight bytes --value ms", &table).json();
+    for (words, named) in [
+        ("--weight packets --value ms", ["--weight bytes", "--weight packets"]),
+        ("--value ms", ["--weight bytes", "without --weight"]),
+        ("--weight bytes --value packets", ["--value ms", "--value packets"]),
+    ] {
+        let refused = run(&store, &format!("--append {words}"), &table);
+        refused.fails_naming(&[named[0], named[1], "store", "give the same", "another directory"]);
+    }
+    assert_eq!(run(&store, "--append --weight bytes --value ms", &table).json()["weight"], 60);
+    // A number may be the field of a name.
+    let numbers = overbank(
+        "profile --json --quiet --no-header -f csv --memory 8MiB --append --key 1 --weight 3 --value 4 --store",
+    );
+    assert_eq!(numbers.with(&store).with(&plain).run().json()["weight"], 67);
+    // Neither do such stores merge, and what is merged remembers.
+    let (rows, packets, out) =
+        (place.path().join("rows"), place.path().join("packets"), place.path().join("out"));
+    run(&rows, "--value ms", &table).json();
+    run(&packets, "--weight packets --value ms", &table).json();
+    for (other, shown) in [(&rows, "without --weight"), (&packets, "--weight packets")] {
+        let refused = overbank("merge").with(&out).with(&store).with(other).run();
+        refused.fails_naming(&["store was filled with --weight bytes", shown, "the same --weight"]);
+        assert!(!out.exists());
+    }
+    overbank("merge").with(&out).with(&packets).with(&packets).run().text();
+    run(&out, "--append --weight bytes --value ms", &table)
+        .fails_naming(&["--weight packets", "--weight bytes"]);
+    assert_eq!(run(&out, "--append --weight packets --value ms", &table).json()["weight"], 9);
+}
+
 /// The names in a directory.
 fn names(place: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(place)

@@ -19,6 +19,7 @@ mod memory;
 mod merges;
 mod outputs;
 mod parquet;
+mod places;
 mod queries;
 mod resume;
 mod schema;

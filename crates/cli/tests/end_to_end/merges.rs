@@ -178,3 +178,33 @@ fn an_interrupted_merge_leaves_nothing() {
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), before);
     }
 }
+
+#[test]
+fn what_a_killed_merge_left_is_removed_by_the_next_one_and_nothing_else_is() {
+    let place = tempfile::tempdir().unwrap();
+    let rows = keys(75, 1_000, 100);
+    let part = built(place.path(), "part", "profile --quiet --seed 9 --memory 8MiB", &rows);
+    let seen = built(place.path(), "seen", "dedup --quiet --seed 9 --memory 32MiB", &rows);
+    let [out, going, last] = ["out", "going", "last"].map(|name| place.path().join(name));
+    // Somebody else's, whatever it is called.
+    let empty = place.path().join(".overbank-merge-empty");
+    fs::create_dir(&empty).unwrap();
+    file(place.path(), ".overbank-merge-file", "x");
+    let names = || fs::read_dir(place.path()).unwrap().count();
+    let before = names();
+    let mut killed = Announced::start(merge(&out, &[&part, &part]), Run::start);
+    assert!(killed.reach("merged"));
+    killed.kill();
+    assert_eq!(names(), before + 1);
+    let mut live = Announced::start(merge(&going, &[&part, &part]), Run::start);
+    assert!(live.reach("made"));
+    // That one has removed it, and has a directory of its own.
+    assert_eq!(names(), before + 1);
+    assert!(live.reach("merged"));
+    merge(&last, &[&seen]).run().json();
+    assert_eq!(names(), before + 2, "a merge under way is left alone");
+    let ran = live.end();
+    ran.ends_naming(0, &["removed", ".overbank-merge-", "a merge that was killed left"]);
+    assert!(going.exists() && last.exists() && empty.exists() && !out.exists());
+    assert_eq!(names(), before + 2);
+}

@@ -29,20 +29,25 @@ fn quick_place() -> tempfile::TempDir {
 struct Fed {
     run: Announced,
     feed: ChildStdin,
+    /// Whether it has committed where its output starts.
+    has_started: bool,
 }
 
 impl Fed {
-    /// Starts `run`, which reads standard input, and lets it commit where its output starts.
+    /// Starts `run`, which reads standard input.
     fn start(run: Run) -> Self {
         let mut run = Announced::start(run, Run::piped);
         let feed = run.child.stdin.take().unwrap();
-        assert!(run.reach("committed"));
-        Self { run, feed }
+        Self { run, feed, has_started: false }
     }
 
-    /// Gives it rows, no more than a pipe holds, and lets it go on to a point named so.
+    /// Gives it rows, no more than a pipe holds, and lets it go on to a point named so; before the first rows come out, it commits where
+    /// its output starts.
     fn give(&mut self, rows: &[u8], point: &str) {
         self.feed.write_all(rows).unwrap();
+        if !std::mem::replace(&mut self.has_started, true) {
+            assert!(self.run.reach("committed"));
+        }
         assert!(self.run.reach(point));
     }
 }
@@ -71,7 +76,7 @@ impl Stopped {
         let mut stopped = Self { place, expected: sieved(&text, true), text, store, out, committed: 0 };
         let mut fed = Fed::start(stopped.run().with("--output").with(&stopped.out));
         for (at, piece) in pieces(&rows)[..4].iter().enumerate() {
-            stopped.committed = fs::read(&stopped.out).unwrap().len();
+            stopped.committed = fs::read(&stopped.out).unwrap_or_default().len();
             fed.give(piece, if at < 3 { "committed" } else { "synced" });
         }
         fed.run.kill();
@@ -519,4 +524,33 @@ fn an_output_that_is_being_written_is_not_written_by_another_run() {
     // A lock goes with its run.
     assert_eq!(run("third").run().code, Some(0));
     assert_eq!(fs::read_to_string(&out).unwrap(), "a\n");
+}
+
+#[test]
+fn a_run_that_fails_before_its_first_row_has_changed_nothing() {
+    let place = quick_place();
+    let table = file(place.path(), "t.csv", "id,name\n1,a\n1,b\n");
+    let strict = file(place.path(), "t.jsonl", "bad\n");
+    let (store, out) = (place.path().join("store"), file(place.path(), "out", "rows of an earlier day\n"));
+    let run = |words: &str| exact(words).with("--store").with(&store).with("-o").with(&out);
+    let failures = [
+        run("--key=idd").with(&table),
+        run("--key=id").with(place.path().join("missing.csv")),
+        run("--key=id --strict").with(&strict),
+        run("--key=name").with(file(place.path(), "cut.csv.gz", [0x1f, 0x8b, 8, 0])),
+    ];
+    for failing in failures {
+        let ran = failing.run();
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert_eq!(fs::read_to_string(&out).unwrap(), "rows of an earlier day\n", "{}", ran.err);
+    }
+    // Neither is it a run to go on with, nor does it bind later ones to its key.
+    run("--key=id").with(&table).run().text();
+    assert_eq!(fs::read_to_string(&out).unwrap(), "id,name\n1,a\n");
+    // A run that fails later does not make the whole run before it one that was interrupted.
+    run("--key=idd --append").with(&table).run().fails_naming(&["idd"]);
+    run("--key=id --strict").with(&strict).run().fails_naming(&["--strict"]);
+    assert_eq!(fs::read_to_string(&out).unwrap(), "id,name\n1,a\n");
+    run("--key=id").with(file(place.path(), "next.csv", "id,name\n1,c\n2,d\n")).run().text();
+    assert_eq!(fs::read_to_string(&out).unwrap(), "id,name\n2,d\n");
 }

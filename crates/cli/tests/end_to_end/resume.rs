@@ -206,3 +206,37 @@ fn another_input_or_other_options_are_not_resumed() {
     std::fs::write(&input, "short\n").unwrap();
     profile(&store, &input).with("--resume").run().fails_naming(&["cannot resume", "size"]);
 }
+
+#[test]
+fn a_run_with_rejects_is_not_gone_on_with_without_them() {
+    let place = quick_place();
+    let rows: Vec<String> = (0..60_000)
+        .map(|row| if row % 3 == 0 { format!("bad {row}\n") } else { format!("{{\"k\":{row}}}\n") })
+        .collect();
+    let input = file(place.path(), "rows.jsonl", rows.concat());
+    let rejected: String = rows.iter().step_by(3).cloned().collect();
+    let commands =
+        ["profile --memory 8MiB --store", "dedup --memory 32MiB --store", "filter build --memory 32MiB"];
+    for (at, command) in commands.into_iter().enumerate() {
+        let (store, rejects) =
+            (place.path().join(format!("store-{at}")), place.path().join(format!("rejects-{at}")));
+        let run = || {
+            overbank(command).with(&store).args("--quiet --threads 2 --commit-every 0 --key k").with(&input)
+        };
+        let started = run().with("--rejects").with(&rejects).output_to(std::process::Stdio::null());
+        let mut started = Announced::start(started, Run::start);
+        // The first commit of dedup comes before its first row.
+        assert!(started.reach("committed") && started.reach("committed"));
+        started.kill();
+        let resumed = || run().with("--resume").output_to(std::process::Stdio::null());
+        resumed().run().fails_naming(&[
+            "bytes of rows that were left out",
+            "the same --rejects",
+            "/dev/null",
+        ]);
+        let ran = resumed().with("--rejects").with(&rejects).run();
+        ran.ends_naming(0, &["malformed rows were left out"]);
+        assert!(std::fs::read_to_string(&rejects).unwrap() == rejected, "{command}");
+        assert_eq!(resumed().with("--rejects").with("/dev/null").run().code, Some(0));
+    }
+}

@@ -83,7 +83,7 @@ impl Entry {
     ///
     /// # Errors
     /// As there.
-    pub(crate) fn require_since(&self, name: &str, kind: Kind, oldest: u16) -> Result<()> {
+    pub fn require_since(&self, name: &str, kind: Kind, oldest: u16) -> Result<()> {
         self.require_kind(name, kind.id)?;
         if !(oldest..=kind.version).contains(&self.structure.version) {
             let (found, supported) = (self.structure.version.into(), kind.version.into());

@@ -44,8 +44,8 @@ pub const FINGERPRINT_SEGMENT: Kind = Kind { id: 18, version: 1, name: "file of 
 pub const FILTER: Kind = Kind { id: 19, version: 2, name: "filter" };
 /// Rows that a stopped run of the command could not print.
 pub const OWED_OUTPUT: Kind = Kind { id: 64, version: 1, name: "owed output" };
-/// Which fields of a row are the key of a store.
-pub const STREAM_KEY: Kind = Kind { id: 65, version: 1, name: "stream key" };
+/// Which fields of a row are the key, the weight and the value of a store.
+pub const STREAM_KEY: Kind = Kind { id: 65, version: 2, name: "stream key" };
 
 /// All of them, by number.
 pub const ALL: &[Kind] = &[

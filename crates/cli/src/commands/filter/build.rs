@@ -7,6 +7,7 @@ use super::session::{Session, Wanted, check_options};
 use crate::announce;
 use crate::arguments::BuildArguments;
 use crate::commands::losses;
+use crate::commands::places::Written;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::page::{Page, print_json};
@@ -20,6 +21,8 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     let machine = &arguments.machine;
+    let rejects = arguments.input.rejects.as_deref();
+    Written { store: Some(&arguments.store), rejects, ..Written::default() }.check()?;
     let mut pass = Pass::new(&arguments.input, machine, Printed::Nothing, &interrupt)?;
     check_options(&arguments.filter, machine.memory, None, pass.threads)?;
     pass.appends = arguments.append;

@@ -11,7 +11,8 @@ use super::session::{Session, Wanted, check_options};
 use super::sink::Place;
 use crate::announce;
 use crate::arguments::DedupArguments;
-use crate::commands::{input, losses};
+use crate::commands::losses;
+use crate::commands::places::Written;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::picture::{self, DedupCost};
@@ -24,7 +25,13 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
     let machine = &arguments.machine;
-    input::not_the_rejects(arguments.output.as_deref(), arguments.input.rejects.as_deref())?;
+    let written = Written {
+        store: arguments.store.as_deref(),
+        output: arguments.output.as_deref(),
+        prints_rows: !arguments.remove,
+        rejects: arguments.input.rejects.as_deref(),
+    };
+    written.check()?;
     let printed = match (arguments.remove, arguments.row_numbers) {
         (true, _) => Printed::Nothing,
         (_, true) => Printed::Numbers,

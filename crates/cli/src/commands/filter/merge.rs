@@ -12,9 +12,9 @@ use crate::commands::open_to_read;
 use crate::commands::unnamed::{Unnamed, Watch};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::key_fields::KeyFields;
 use crate::page::{Page, print_json};
 use crate::picture::{self, FilterFacts};
+use crate::stream_fields::StreamFields;
 use overbank::filter::cascade::FilterOptions;
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(in crate::commands) fn run(arguments: &MergeArguments) -> CommandResult {
     check_memory(arguments.memory)?;
     let sources: Vec<Store> =
         arguments.from.iter().map(|place| open_to_read(place)).collect::<Result<_, _>>()?;
-    let key = KeyFields::common(&arguments.from, &sources)?;
+    let key = StreamFields::common(&arguments.from, &sources)?;
     let interrupt = Interrupt::install().map_err(|error| {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
     })?;
@@ -55,7 +55,7 @@ fn merge(
     into: Store,
     arguments: &MergeArguments,
     sources: &[Store],
-    key: Option<KeyFields>,
+    key: Option<StreamFields>,
     commits: impl Fn(),
 ) -> Result<FilterFacts, Failure> {
     for (place, source) in arguments.from.iter().zip(sources) {

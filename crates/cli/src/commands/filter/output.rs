@@ -42,7 +42,8 @@ impl Output {
             )));
         }
         if let Some(wanted) = &wanted {
-            sink.begin(wanted.inputs.iter().map(AsRef::as_ref))?;
+            sink.check(wanted.inputs.iter().map(AsRef::as_ref))?;
+            sink.start()?;
         }
         let text = BufWriter::with_capacity(BUFFER_BYTES, sink);
         let out = match wanted {
@@ -52,10 +53,19 @@ impl Output {
         Ok(Self { out, is_open: resumed.is_some_and(|mark| mark.is_open), line_end })
     }
 
-    /// Gets ready to print; as [`Sink::begin`].
-    pub(super) fn begin<'p>(&mut self, inputs: impl Iterator<Item = &'p Path>) -> Result<(), Failure> {
+    /// As [`Sink::check`].
+    pub(super) fn check<'p>(&self, inputs: impl Iterator<Item = &'p Path>) -> Result<(), Failure> {
+        match &self.out {
+            Form::Text(out) => out.get_ref().check(inputs),
+            // That was done when it was opened.
+            Form::Parquet(_) => Ok(()),
+        }
+    }
+
+    /// Gets ready to print; as [`Sink::start`].
+    pub(super) fn start(&mut self) -> Result<(), Failure> {
         match &mut self.out {
-            Form::Text(out) => out.get_mut().begin(inputs),
+            Form::Text(out) => out.get_mut().start(),
             // That was done when it was opened.
             Form::Parquet(_) => Ok(()),
         }

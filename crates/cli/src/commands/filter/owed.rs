@@ -18,6 +18,11 @@ pub(super) fn keep(store: &Store, owed: Owed) -> std::result::Result<(), Failure
     Ok(store.attach(NAME, Arc::new(kept))?)
 }
 
+/// Whether the store owes anything.
+pub(super) fn is_owed(store: &Store) -> bool {
+    store.record(NAME).is_some()
+}
+
 /// Gives what the store owes to `print`, piece by piece; the next commit owes it no more.
 pub(super) fn pay(
     store: &Store,

@@ -54,6 +54,8 @@ pub(super) struct Sieve<'s> {
     panes: Panes,
     keeps_new: bool,
     pace: Pace,
+    /// Where the reader stood, until the first chunk comes: a run that fails before has changed nothing.
+    starts_at: Option<Position>,
     pub(super) counts: RowCounts,
     committed_at: Instant,
     /// Whether something came that is not committed.
@@ -108,12 +110,23 @@ impl<'s> Sieve<'s> {
             panes: Panes::new(session.window),
             keeps_new,
             pace,
+            starts_at: None,
             counts: RowCounts::default(),
             committed_at: now,
             has_news: false,
             waiting_since: now,
             last_answer: Duration::ZERO,
         })
+    }
+
+    /// Gets ready to print, and remembers where the output starts: what is printed before the next commit is cut off too.
+    fn start(&mut self) -> Result<(), Failure> {
+        let Some(position) = self.starts_at.take() else { return Ok(()) };
+        self.output.start()?;
+        if !self.output.is_parquet() {
+            owed::pay(&self.session.store, |bytes| self.output.part(bytes))?;
+        }
+        if self.may_commit() { self.commit(&position, None) } else { Ok(()) }
     }
 
     /// The line that stands for row `ordinal` of the chunk at hand.
@@ -243,16 +256,15 @@ impl<'s> Sieve<'s> {
 }
 
 impl Take for Sieve<'_> {
-    /// Remembers where the output starts: what is printed before the first commit is cut off too.
     fn begin(&mut self, reader: &Reader) -> Result<(), Failure> {
-        self.output.begin(reader.inputs())?;
-        if !self.output.is_parquet() {
-            owed::pay(&self.session.store, |bytes| self.output.part(bytes))?;
-        }
-        if self.may_commit() { self.commit(reader.position(), None) } else { Ok(()) }
+        self.starts_at = Some(reader.position().clone());
+        self.output.check(reader.inputs())?;
+        // If a signal calls the output away from what is owed, no chunk may come behind it.
+        if owed::is_owed(&self.session.store) { self.start() } else { Ok(()) }
     }
 
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
+        self.start()?;
         let chunk = rows.chunk();
         if !self.numbers && !chunk.is_empty() && chunk.is_parquet() != self.output.is_parquet() {
             return Err(Failure::Usage(format!(
@@ -294,7 +306,7 @@ impl Take for Sieve<'_> {
     }
 
     fn stop(&mut self) -> Result<(), Failure> {
-        if self.output.is_parquet() {
+        if self.output.is_parquet() || self.starts_at.is_some() {
             return Ok(());
         }
         self.answer()?;
@@ -302,6 +314,7 @@ impl Take for Sieve<'_> {
     }
 
     fn end(&mut self, position: &Position, header: Option<&[u8]>, complete: bool) -> Result<(), Failure> {
+        self.start()?;
         self.answer()?;
         if matches!(self.header, Header::Due) {
             // Tables without rows have no chunk that brings their header.

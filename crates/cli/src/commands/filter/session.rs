@@ -14,8 +14,8 @@ use crate::arguments::{FilterArguments, MachineArguments, PANES};
 use crate::commands::input;
 use crate::commands::stream::working_threads;
 use crate::failure::Failure;
-use crate::key_fields::KeyFields;
 use crate::run_state::{FilterState, Job, Window, WindowKind};
+use crate::stream_fields::StreamFields;
 use crate::{process, units};
 use overbank::Seed;
 use overbank::filter::cascade::{Filter, FilterOptions};
@@ -94,7 +94,7 @@ impl Session {
         }
         // A run that is gone on with has its reader compare all that it was asked for.
         if let Some(directory) = wanted.store.filter(|_| resumed.is_none()) {
-            KeyFields::new(wanted.key).adopt(&store, directory)?;
+            StreamFields::new(wanted.key, None, None).adopt(&store, directory)?;
         }
         let filter = store.filter(NAME, options)?;
         Ok(Self { store, filter, resumed, job: wanted.job, window, kept: wanted.store.is_some() })

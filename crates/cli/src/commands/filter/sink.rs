@@ -16,6 +16,7 @@
 
 use super::outlet::{self, Escape, Outlet, Owed};
 use crate::announce;
+use crate::commands::places;
 use crate::commands::unnamed::parent;
 use crate::failure::{Failure, STANDARD_OUTPUT};
 use crate::run_state::{Mark, MarkKind};
@@ -73,7 +74,7 @@ struct Draft {
 
 impl Sink {
     /// Opens `place`. Where there is a store, what is printed will be committed; a run that goes on behind `resumed` is refused
-    /// unless the output holds what was committed. Nothing is changed before [`Sink::begin`].
+    /// unless the output holds what was committed. Nothing is changed before [`Sink::start`].
     pub(super) fn open(place: Place<'_>, resumed: Option<&Mark>, escape: Escape) -> Result<Self, Failure> {
         let resumed = resumed.filter(|mark| mark.kind != MarkKind::Nothing);
         let mut sink = match place.file {
@@ -168,7 +169,8 @@ impl Sink {
             )));
         }
         if is_new {
-            File::open(parent(path)).and_then(|parent| parent.sync_all()).map_err(failed)?;
+            let named = places::place(path).and_then(|place| File::open(parent(&place))?.sync_all());
+            named.map_err(failed)?;
         }
         let metadata = file.metadata().map_err(failed)?;
         let identity = Some((metadata.dev(), metadata.ino()));
@@ -253,8 +255,8 @@ impl Sink {
         refused(&self.shown, why)
     }
 
-    /// Gets ready to print behind what was committed, unless the output is one of `inputs`.
-    pub(super) fn begin<'p>(&mut self, inputs: impl Iterator<Item = &'p Path>) -> Result<(), Failure> {
+    /// Refuses an output that is one of `inputs`.
+    pub(super) fn check<'p>(&self, inputs: impl Iterator<Item = &'p Path>) -> Result<(), Failure> {
         for input in inputs {
             let path = if input == Path::new("-") { Path::new("/proc/self/fd/0") } else { input };
             let identity = fs::metadata(path).ok().filter(fs::Metadata::is_file);
@@ -270,6 +272,11 @@ impl Sink {
                 )));
             }
         }
+        Ok(())
+    }
+
+    /// Gets ready to print behind what was committed: cuts off what comes after it.
+    pub(super) fn start(&mut self) -> Result<(), Failure> {
         if let Some(length) = self.cut_to {
             let mut file = self.outlet.file();
             let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
@@ -342,8 +349,8 @@ impl Write for Sink {
 impl Draft {
     /// A file in the directory of `path`, where the system allows it without a name, so that nothing of it outlives the run.
     fn beside(path: &Path, permissions: Option<fs::Permissions>) -> io::Result<(File, Self)> {
-        // The file that a symbolic link points at is the one to replace.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        // The file that a symbolic link points at is the one to replace, or to make.
+        let target = places::place(path)?;
         let place = parent(&target);
         let nameless = OFlags::TMPFILE.bits().cast_signed();
         let (file, named) = match OpenOptions::new().write(true).custom_flags(nameless).open(place) {
