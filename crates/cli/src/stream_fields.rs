@@ -2,15 +2,18 @@
 //! mixed into it.
 //!
 //! ```text
-//!   state   fields u32 │ of each: name │ weight │ value          no fields: the whole row is the key
+//!   state   fields u32 │ of each: name │ weight │ value │ form u8      no fields: the whole row is the key
 //!   name    bytes u32, bytes                  weight, value: 0 u8, or 1 u8 and a name
+//!                                             form: 0 keys are text, 1 integers are numbers (`--integers`)
 //! ```
 //!
 //! A key is the same text whatever format and delimiter brought it, so only fields are compared. A number and a name may stand for
-//! one field, in a file without and one with a header: they pass for each other. Version 1 had the key alone.
+//! one field, in a file without and one with a header: they pass for each other. Version 1 had the names of the key alone.
 
+use crate::arguments::InputArguments;
 use crate::failure::Failure;
 use overbank::store::{Participant, Prepared, Record, Store, Structure, registry};
+use overbank_ingest::KeyForm;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +28,8 @@ const OLDEST: u16 = 1;
 pub(crate) struct StreamFields {
     /// The fields of the key, in order; none for the whole row.
     key: Vec<String>,
+    /// What of a key is hashed.
+    form: KeyForm,
     /// The fields of the weight and of the value; nothing if the store was made before stores remembered them.
     numbers: Option<[Option<String>; 2]>,
 }
@@ -33,9 +38,9 @@ pub(crate) struct StreamFields {
 const NUMBERS: [&str; 2] = ["--weight", "--value"];
 
 impl StreamFields {
-    /// What `--key`, `--weight` and `--value` named.
-    pub(crate) fn new(key: &[String], weight: Option<&String>, value: Option<&String>) -> Self {
-        Self { key: key.to_vec(), numbers: Some([weight.cloned(), value.cloned()]) }
+    /// What `--key`, `--integers`, `--weight` and `--value` say.
+    pub(crate) fn new(input: &InputArguments, weight: Option<&String>, value: Option<&String>) -> Self {
+        Self { key: input.keys(), form: input.key_form(), numbers: Some([weight.cloned(), value.cloned()]) }
     }
 
     /// What a store remembers; nothing if it was made before stores did.
@@ -62,11 +67,11 @@ impl StreamFields {
         };
         if !stored.has_key_of(&self) {
             return Err(Failure::Usage(format!(
-                "{} holds keys made with {}, and keys made with {} would mean something else; give the same --key, or another \
-                 directory",
+                "{} holds keys made with {}, and keys made with {} would mean something else; give the same{}, or another directory",
                 place.display(),
                 stored.shown_key(),
-                self.shown_key()
+                self.shown_key(),
+                stored.differing_option(&self)
             )));
         }
         match stored.other_number(&self) {
@@ -92,11 +97,12 @@ impl StreamFields {
             if !other.has_key_of(&fields) {
                 return Err(Failure::Usage(format!(
                     "{} holds keys made with {}, and {} keys made with {}, which would mean something else; merge stores \
-                     that were filled with the same --key",
+                     that were filled with the same{}",
                     its_place.display(),
                     other.shown_key(),
                     place.display(),
-                    fields.shown_key()
+                    fields.shown_key(),
+                    other.differing_option(&fields)
                 )));
             }
             if let Some((option, one, two)) = other.other_number(&fields) {
@@ -118,7 +124,16 @@ impl StreamFields {
 
     /// Whether the keys of both may be the same fields.
     fn has_key_of(&self, other: &Self) -> bool {
+        self.form == other.form && self.has_fields_of(other)
+    }
+
+    fn has_fields_of(&self, other: &Self) -> bool {
         self.key.len() == other.key.len() && self.key.iter().zip(&other.key).all(|(a, b)| may_be(a, b))
+    }
+
+    /// The option, behind a blank, in which keys differ that are not of the same fields and form.
+    fn differing_option(&self, other: &Self) -> &'static str {
+        if self.has_fields_of(other) { " choice of --integers" } else { " --key" }
     }
 
     /// The option that names the first number which cannot be the same field in both, with what it names in either.
@@ -136,16 +151,22 @@ impl StreamFields {
 
     /// The fields of the key as people give them.
     pub(crate) fn shown_key(&self) -> String {
+        let form = if self.form == KeyForm::Numbers { " and --integers" } else { "" };
         if self.key.is_empty() {
-            "no --key, of whole rows".to_owned()
+            format!("no --key, of whole rows{form}")
         } else {
-            format!("--key {}", self.key.join(","))
+            format!("--key {}{form}", self.key.join(","))
         }
     }
 
     /// Whether `key`, whose fields have tabs between them, cannot be a key of the store, for the number of its fields.
     pub(crate) fn has_other_number(&self, key: &[u8]) -> bool {
         self.key.len() > 1 && key.split(|&byte| byte == b'\t').count() != self.key.len()
+    }
+
+    /// What of a key is hashed.
+    pub(crate) fn form(&self) -> KeyForm {
+        self.form
     }
 
     /// How many fields the key has; none where it is the whole row.
@@ -200,6 +221,9 @@ fn encode(fields: &StreamFields) -> Vec<u8> {
         bytes.push(u8::from(number.is_some()));
         number.iter().for_each(|field| put_name(&mut bytes, field));
     }
+    if fields.numbers.is_some() {
+        bytes.push(u8::from(fields.form == KeyForm::Numbers));
+    }
     bytes
 }
 
@@ -214,11 +238,16 @@ fn decode(mut bytes: &[u8], version: u16) -> Option<StreamFields> {
     for _ in 0..fields {
         key.push(take_name(&mut bytes)?);
     }
-    let numbers = match version {
-        1 => None,
-        _ => Some([take_optional(&mut bytes)?, take_optional(&mut bytes)?]),
+    if version == OLDEST {
+        return bytes.is_empty().then_some(StreamFields { key, form: KeyForm::Text, numbers: None });
+    }
+    let numbers = Some([take_optional(&mut bytes)?, take_optional(&mut bytes)?]);
+    let form = match bytes {
+        [0] => KeyForm::Text,
+        [1] => KeyForm::Numbers,
+        _ => return None,
     };
-    bytes.is_empty().then_some(StreamFields { key, numbers })
+    Some(StreamFields { key, form, numbers })
 }
 
 /// A name if there is one; nothing where the bytes are none.
@@ -252,7 +281,7 @@ mod tests {
     fn fields(key: &[&str], weight: Option<&str>, value: Option<&str>) -> StreamFields {
         let owned = |name: Option<&str>| name.map(str::to_owned);
         let key: Vec<String> = key.iter().map(|&name| name.to_owned()).collect();
-        StreamFields::new(&key, owned(weight).as_ref(), owned(value).as_ref())
+        StreamFields { key, form: KeyForm::Text, numbers: Some([owned(weight), owned(value)]) }
     }
 
     fn of_key(key: &[&str]) -> StreamFields {
@@ -265,7 +294,10 @@ mod tests {
             for (weight, value) in
                 [(None, None), (Some("w"), None), (None, Some("")), (Some("1"), Some("ms"))]
             {
-                let one = fields(key, weight, value);
+                let mut one = fields(key, weight, value);
+                if weight.is_some() {
+                    one.form = KeyForm::Numbers;
+                }
                 let bytes = encode(&one);
                 assert_eq!(decode(&bytes, 2).as_ref(), Some(&one));
                 for length in 0..bytes.len() {
@@ -276,8 +308,8 @@ mod tests {
             // Version 1 ends behind the key.
             let (one, bytes) = (of_key(key), encode(&of_key(key)));
             let first = StreamFields { numbers: None, ..one };
-            assert_eq!(encode(&first), bytes[..bytes.len() - 2]);
-            assert_eq!(decode(&bytes[..bytes.len() - 2], 1), Some(first));
+            assert_eq!(encode(&first), bytes[..bytes.len() - 3]);
+            assert_eq!(decode(&bytes[..bytes.len() - 3], 1), Some(first));
         }
         assert_eq!(decode(&u32::MAX.to_le_bytes(), 2), None);
     }
@@ -291,6 +323,8 @@ mod tests {
             assert!(!url.has_key_of(&other) && !other.has_key_of(&url), "{other:?}");
         }
         assert!(!of_key(&["1"]).has_key_of(&of_key(&["2"])));
+        let numbers = StreamFields { form: KeyForm::Numbers, ..of_key(&["url", "host"]) };
+        assert!(goes(&numbers, &numbers) && !url.has_key_of(&numbers) && !numbers.has_key_of(&url));
     }
 
     #[test]

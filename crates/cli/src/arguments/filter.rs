@@ -1,9 +1,10 @@
 //! The options of the commands that ask whether a key was seen before.
 
 use super::OutputArguments;
-use super::input::{InputArguments, MachineArguments, parse_seconds};
+use super::input::{InputArguments, MachineArguments, form_of, parse_seconds};
 use crate::units::{parse_bytes, parse_count};
 use clap::{Args, Subcommand, ValueHint};
+use overbank_ingest::KeyForm;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -136,6 +137,10 @@ pub(crate) struct KeyArguments {
     #[arg(long)]
     pub(crate) escaped: bool,
 
+    /// Keys that are integers are numbers, as programs hash them by hash_u64; a store that this command filled knows by itself
+    #[arg(long)]
+    integers: bool,
+
     /// A NUL byte ends a key of --keys-from instead of a newline
     #[arg(short = 'z', long)]
     pub(crate) null: bool,
@@ -146,6 +151,13 @@ pub(crate) struct KeyArguments {
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,
+}
+
+impl KeyArguments {
+    /// What of a key is hashed, in a store that does not know it.
+    pub(crate) fn key_form(&self) -> KeyForm {
+        form_of(self.integers)
+    }
 }
 
 #[derive(Subcommand, Debug)]

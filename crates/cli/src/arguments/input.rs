@@ -1,7 +1,7 @@
 //! What commands that read a stream share: its input, and the machine's means that it may use.
 
 use clap::{Args, ValueEnum, ValueHint};
-use overbank_ingest::{Delimiter, Format};
+use overbank_ingest::{Delimiter, Format, KeyForm};
 use std::path::PathBuf;
 
 /// Which rows, and what is their key.
@@ -15,6 +15,10 @@ pub(crate) struct InputArguments {
     /// double quotes [default: the whole line]
     #[arg(short, long, value_name = "FIELD", value_parser = parse_fields)]
     key: Vec<Fields>,
+
+    /// Keys that are integers are numbers, as programs hash them by hash_u64, and not their decimal digits
+    #[arg(long)]
+    integers: bool,
 
     /// How rows and fields are written
     #[arg(short, long, value_enum, default_value_t)]
@@ -57,6 +61,16 @@ impl InputArguments {
     pub(crate) fn keys(&self) -> Vec<String> {
         self.key.iter().flat_map(|fields| fields.0.iter().cloned()).collect()
     }
+
+    /// What of a key is hashed.
+    pub(crate) fn key_form(&self) -> KeyForm {
+        form_of(self.integers)
+    }
+}
+
+/// What `--integers` says of keys.
+pub(super) fn form_of(integers: bool) -> KeyForm {
+    if integers { KeyForm::Numbers } else { KeyForm::Text }
 }
 
 /// What becomes of rows without a key.

@@ -31,7 +31,7 @@ pub(super) fn reader_options(
             "--null lets a NUL end rows of --format lines, delimited or whitespace, not {name}"
         )));
     }
-    options.keys = arguments.keys();
+    (options.keys, options.key_form) = (arguments.keys(), arguments.key_form());
     (options.weight, options.value) = (weight.cloned(), value.cloned());
     options.strict = arguments.strict;
     options.missing = match arguments.missing {

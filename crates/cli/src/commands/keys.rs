@@ -11,7 +11,7 @@ use crate::stream_fields::StreamFields;
 use crate::units;
 use overbank::store::Store;
 use overbank::{KeyHash, KeyHasher};
-use overbank_ingest::{Error, Format, Options, Parser, Reader, join_key};
+use overbank_ingest::{Error, Format, KeyForm, Options, Parser, Reader, join_key};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
@@ -29,12 +29,20 @@ pub(super) struct Keys<'a> {
     hasher: KeyHasher,
     /// How many fields make a key, where the store knows.
     fields: Option<usize>,
+    form: KeyForm,
 }
 
 impl<'a> Keys<'a> {
     pub(super) fn of(arguments: &'a KeyArguments, store: &Store) -> Result<Self, Failure> {
-        let fields = StreamFields::of(store)?.map(|fields| fields.len());
-        Ok(Self { arguments, hasher: store.hasher(), fields })
+        let (fields, asked) = (StreamFields::of(store)?, arguments.key_form());
+        let form = fields.as_ref().map_or(asked, StreamFields::form);
+        if asked == KeyForm::Numbers && form != asked {
+            return Err(Failure::Usage(format!(
+                "{} holds integers as their digits, for it was filled without --integers; leave that away",
+                arguments.store.display()
+            )));
+        }
+        Ok(Self { arguments, hasher: store.hasher(), fields: fields.map(|fields| fields.len()), form })
     }
 
     /// Calls `answer` for batches of all keys, in order.
@@ -44,7 +52,7 @@ impl<'a> Keys<'a> {
     ) -> Result<(), Failure> {
         let mut batch = Batch::default();
         self.each_key(|key| {
-            batch.push(key, self.hasher);
+            batch.push(key, self.form.hash(&self.hasher, key));
             if batch.is_full() {
                 answer(&batch)?;
                 batch.clear();
@@ -113,10 +121,10 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    fn push(&mut self, key: &[u8], hasher: KeyHasher) {
+    fn push(&mut self, key: &[u8], hash: KeyHash) {
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());
-        self.hashes.push(hasher.hash(key));
+        self.hashes.push(hash);
     }
 
     fn is_full(&self) -> bool {

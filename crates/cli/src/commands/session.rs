@@ -58,8 +58,8 @@ impl Session {
         };
         // A run that is gone on with has its reader compare all that it was asked for.
         if let Some(directory) = arguments.store.as_ref().filter(|_| resume_at.is_none()) {
-            let (key, weight) = (arguments.input.keys(), arguments.weight.as_ref());
-            StreamFields::new(&key, weight, job.value).adopt(&store, directory)?;
+            let weight = arguments.weight.as_ref();
+            StreamFields::new(&arguments.input, weight, job.value).adopt(&store, directory)?;
         }
         let profile = profile.attach(&store)?;
         Ok(Self { store, profile, resume_at, kept: arguments.store.is_some() })

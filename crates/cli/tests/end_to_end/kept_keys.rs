@@ -2,6 +2,8 @@
 
 use crate::command::overbank;
 use crate::stream::{file, keys, lines};
+use overbank::filter::cascade::FilterOptions;
+use overbank::store::{Store, StoreOptions};
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
@@ -130,6 +132,63 @@ fn other_weights_and_values_are_refused_by_name() {
     run(&out, "--append --weight bytes --value ms", &table)
         .fails_naming(&["--weight packets", "--weight bytes"]);
     assert_eq!(run(&out, "--append --weight packets --value ms", &table).json()["weight"], 9);
+}
+
+#[test]
+fn integers_are_the_numbers_that_a_program_hashes_if_that_is_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let build = |words: &str, rows: &str| {
+        let build = format!("filter build --quiet --memory 32MiB --seed 1 {words}");
+        overbank(&build).with(&store).fed(rows).run()
+    };
+    build("--integers --key id --format csv", "id\n2\n-1\n02\n").text();
+    let open = || Store::open(&store, StoreOptions::new().memory_bytes(64 << 20)).unwrap();
+    let options = || FilterOptions::new().memory_bytes(16 << 20);
+    {
+        let opened = open();
+        let (filter, hasher) = (opened.filter("filter", options()).unwrap(), opened.hasher());
+        let asked = [hasher.hash_u64(2), hasher.hash_u64(u64::MAX), hasher.hash(b"02"), hasher.hash(b"2")];
+        assert_eq!(filter.contains_many(&asked).unwrap(), [true, true, true, false]);
+    }
+    // The store knows it; a run that takes them otherwise is refused, and so is a merge.
+    assert_eq!(overbank("seen").with(&store).with("2").run().code, Some(0));
+    assert_eq!(build("--integers --append --key id --format jsonl", "{\"id\":2}\n").code, Some(0));
+    assert_eq!(overbank("seen --counts --json").with(&store).with("2").run().json()["count"], 2);
+    let refused = build("--append --key id --format csv", "id\n3\n");
+    refused.fails_naming(&["--key id and --integers", "choice of --integers", "another directory"]);
+    let (text, into) = (place.path().join("text"), place.path().join("into"));
+    overbank("filter build --quiet --memory 32MiB --seed 1 --key 1").with(&text).fed("2\n").run().text();
+    let refused = overbank("filter merge").with(&into).with(&store).with(&text).run();
+    refused.fails_naming(&["store", "text", "choice of --integers"]);
+    overbank("seen --integers").with(&text).with("2").run().fails_naming(&["text", "without --integers"]);
+    // One that a program filled does not know.
+    let store = place.path().join("program");
+    {
+        let options_of_store = StoreOptions::new().memory_bytes(64 << 20);
+        let made = Store::create(&store, options_of_store).unwrap();
+        made.filter("filter", options()).unwrap().insert(&[made.hasher().hash_u64(7)]).unwrap();
+        made.commit(b"").unwrap();
+    }
+    assert_eq!(overbank("seen").with(&store).with("7").run().code, Some(1));
+    assert_eq!(overbank("seen --integers").with(&store).with("7").run().code, Some(0));
+}
+
+#[test]
+fn a_profile_of_integers_shows_their_digits() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let rows = lines(&["7", "7", "8", "swan"].map(str::to_owned));
+    let page =
+        overbank("profile --json --quiet --memory 8MiB --integers --store").with(&store).fed(rows).run();
+    assert_eq!(page.json()["rows"], 4);
+    let estimate = overbank("estimate --json").with(&store).with("7").with("swan").run().text();
+    let counts: Vec<serde_json::Value> =
+        estimate.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&counts[0]["key"], &counts[0]["estimate"]), (&"7".into(), &2.into()), "{estimate}");
+    assert_eq!((&counts[1]["key"], &counts[1]["estimate"]), (&"swan".into(), &1.into()), "{estimate}");
+    let top = overbank("top --json -n 1").with(&store).run().text();
+    assert!(top.contains("\"7\""), "{top}");
 }
 
 /// The names in a directory.

@@ -26,11 +26,10 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     let mut pass = Pass::new(&arguments.input, machine, Printed::Nothing, &interrupt)?;
     check_options(&arguments.filter, machine.memory, None, pass.threads)?;
     pass.appends = arguments.append;
-    let key = arguments.input.keys();
     let wanted = Wanted {
         store: Some(&arguments.store),
         filter: &arguments.filter,
-        key: &key,
+        input: &arguments.input,
         machine,
         window: None,
         resume: arguments.resume,

@@ -63,11 +63,10 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         interrupt.keeps_nothing();
     }
     pass.appends = arguments.append;
-    let key = arguments.input.keys();
     let wanted = Wanted {
         store: arguments.store.as_deref(),
         filter: &arguments.filter,
-        key: &key,
+        input: &arguments.input,
         machine,
         window,
         resume: arguments.resume,

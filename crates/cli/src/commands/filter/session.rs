@@ -10,7 +10,7 @@
 
 use super::NAME;
 use super::scratch::Scratch;
-use crate::arguments::{FilterArguments, MachineArguments, PANES};
+use crate::arguments::{FilterArguments, InputArguments, MachineArguments, PANES};
 use crate::commands::input;
 use crate::commands::stream::working_threads;
 use crate::failure::Failure;
@@ -38,8 +38,8 @@ pub(crate) struct Wanted<'a> {
     /// The directory that is kept; without one, a scratch directory.
     pub(crate) store: Option<&'a Path>,
     pub(crate) filter: &'a FilterArguments,
-    /// The fields of the key.
-    pub(crate) key: &'a [String],
+    /// What is the key.
+    pub(crate) input: &'a InputArguments,
     pub(crate) machine: &'a MachineArguments,
     /// A window, if one was given.
     pub(crate) window: Option<Window>,
@@ -94,7 +94,7 @@ impl Session {
         }
         // A run that is gone on with has its reader compare all that it was asked for.
         if let Some(directory) = wanted.store.filter(|_| resumed.is_none()) {
-            StreamFields::new(wanted.key, None, None).adopt(&store, directory)?;
+            StreamFields::new(wanted.input, None, None).adopt(&store, directory)?;
         }
         let filter = store.filter(NAME, options)?;
         Ok(Self { store, filter, resumed, job: wanted.job, window, kept: wanted.store.is_some() })

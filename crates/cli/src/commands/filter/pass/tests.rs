@@ -134,7 +134,7 @@ fn played(
     let wanted = Wanted {
         store: None,
         filter: &arguments.filter,
-        key: &arguments.input.keys(),
+        input: &arguments.input,
         machine,
         window: arguments.window.map(Into::into),
         resume: false,
