@@ -44,7 +44,9 @@
 
 mod bounds;
 mod cells;
+mod commitment;
 mod cursor;
+mod estimates;
 mod flash;
 mod format;
 mod heavy;
@@ -64,6 +66,7 @@ mod saved;
 mod scan;
 mod shape;
 mod sketch;
+mod slots;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ use super::sketch::Sketch;
 use super::table::Cut;
 use crate::Result;
 use crate::device::BLOCK_BYTES;
+use crate::lock::lock;
 use crate::segment::reads::{self, Coalesce};
 
 /// Up to this many blocks are read at once and the logs' kept until the pages are there; more fill the device's queue log by
@@ -43,6 +44,14 @@ pub(super) struct View<'a> {
     pub(super) sketch: &'a Sketch,
     pub(super) shape: Shape,
     pub(super) generation: u64,
+}
+
+impl Sketch {
+    /// The sketch as its present generation is.
+    pub(super) fn view(&self) -> View<'_> {
+        let table = lock(&self.table);
+        View { sketch: self, shape: table.shape, generation: table.generation }
+    }
 }
 
 impl View<'_> {

@@ -5,7 +5,8 @@
 //! written for it is pinned until the next commit is prepared, and not written over. Between the two, writers and passes go on.
 
 use super::Frequency;
-use super::flash::{PagesFile, Pin, live_blocks};
+use super::commitment::{Commitment, Upkeep};
+use super::flash::{PagesFile, live_blocks};
 use super::format::{self, State, VERSION};
 use super::log::Log;
 use super::memory::Buffer;
@@ -15,7 +16,6 @@ use super::rounds::{ROUNDS_BYTES, round_pages};
 use super::shape::Shape;
 use super::sketch::{Memory, Parts, Sketch};
 use super::table::Table;
-use super::upkeep::{Commitment, Upkeep};
 use super::writer::WRITER_BYTES;
 use crate::Result;
 use crate::device::BLOCK_BYTES;
@@ -188,15 +188,6 @@ impl Sketch {
     }
 }
 
-impl Commitment {
-    /// The state of `table`, whose places are in the file `blob`. Its extents are pinned.
-    fn new(table: &Table, blob: FileRef) -> Self {
-        let extents = || table.places.iter().map(|place| place.extent).collect();
-        let pin = table.file.as_ref().map(|file| Pin::new(file, extents()));
-        Commitment { edit: table.edit, places_edit: table.places_edit, table: blob, pin }
-    }
-}
-
 impl Openable for Sketch {
     const KIND: registry::Kind = registry::FREQUENCY;
 }
@@ -331,7 +322,10 @@ mod tests {
                 let least = least_bytes(shape, pending, writers);
                 for memory_bytes in [least, least + 1, least + 4096, 3 * least / 2, 3 * least, 1 << 40] {
                     let buffer = buffer_bytes(shape, memory_bytes, pending, writers);
-                    assert!(buffer >= Buffer::least_bytes(), "{buffer} of {memory_bytes} for {writers} writers");
+                    assert!(
+                        buffer >= Buffer::least_bytes(),
+                        "{buffer} of {memory_bytes} for {writers} writers"
+                    );
                     let all = writers * (buffer + WRITER_BYTES);
                     assert!(all + pass_bytes(shape, memory_bytes, pending, writers) <= memory_bytes);
                 }
