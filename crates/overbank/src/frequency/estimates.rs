@@ -11,11 +11,11 @@ use crate::{KeyHash, Result};
 
 impl Sketch {
     pub(super) fn estimate(&self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
-        let mut estimates = vec![0; hashes.len()];
         let mut is_full = false;
-        self.answer(hashes, &mut |i, reading| {
-            estimates[i] = reading.estimate();
-            is_full |= reading.is_full(estimates[i]);
+        let estimates = self.answer(hashes, &mut |reading| {
+            let estimate = reading.estimate();
+            is_full |= reading.is_full(estimate);
+            estimate
         })?;
         self.note_saturated(is_full);
         Ok(estimates)
@@ -25,11 +25,11 @@ impl Sketch {
         if !(0.0..=1.0).contains(&confidence) {
             return invalid("confidence", confidence, "choose a probability, 0 to 1");
         }
-        let mut bounds = vec![CountBounds::default(); hashes.len()];
         let mut is_full = false;
-        self.answer(hashes, &mut |i, reading| {
-            bounds[i] = reading.bounds(confidence);
-            is_full |= reading.is_full(bounds[i].upper);
+        let bounds = self.answer(hashes, &mut |reading| {
+            let bounds = reading.bounds(confidence);
+            is_full |= reading.is_full(bounds.upper);
+            bounds
         })?;
         self.note_saturated(is_full);
         Ok(bounds)
@@ -45,12 +45,17 @@ impl Sketch {
         }
     }
 
-    /// Calls `each` for every key with what its page says, until it has done so for all in one generation of the sketch.
-    fn answer(&self, hashes: &[KeyHash], each: &mut dyn FnMut(usize, Reading<'_>)) -> Result<()> {
+    /// What `answer` makes of what each key's page says, in one generation of the sketch.
+    fn answer<A: Clone + Default>(
+        &self,
+        hashes: &[KeyHash],
+        answer: &mut impl FnMut(&Reading<'_>) -> A,
+    ) -> Result<Vec<A>> {
         self.usable()?;
+        let mut answers = vec![A::default(); hashes.len()];
         loop {
-            if rounds::answer(&self.view(), hashes, each)? {
-                return Ok(());
+            if rounds::answer(&self.view(), hashes, &mut answers, answer)? {
+                return Ok(answers);
             }
         }
     }

@@ -177,7 +177,7 @@ impl Sketch {
             hash_id: store.hasher().into(),
             files: store.files().clone(),
             read_only: store.is_read_only().then(|| store.device().path()),
-            threads: store.workers().threads(),
+            threads: store.threads_of_calls(),
             pending,
             memory_bytes,
             pass_bytes: pass_bytes(shape, granted_bytes, most_logs, writers),
