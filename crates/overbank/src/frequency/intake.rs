@@ -185,14 +185,9 @@ impl Sketch {
         &self,
         shape: Shape,
         sequence: u64,
-        fill: impl FnOnce(&mut Writer<'_>) -> Result<()>,
+        fill: impl FnOnce(&mut Writer) -> Result<()>,
     ) -> Result<Option<Log>> {
-        let log = Log::write(&self.files, shape, sequence, self.write_behind, fill)?;
-        if log.blocks() > 0 {
-            return Ok(Some(log));
-        }
-        let _ = self.files.discard(log.file_ref.id);
-        Ok(None)
+        Log::write(&self.files, (shape, self.hash_id), sequence, self.write_behind, fill)
     }
 
     /// A sequence above all that were drawn.

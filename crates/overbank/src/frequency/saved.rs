@@ -7,7 +7,7 @@
 use super::Frequency;
 use super::commitment::{Commitment, Upkeep};
 use super::flash::{PagesFile, live_blocks};
-use super::format::{self, State, VERSION};
+use super::format::{self, OLDEST_VERSION, State, VERSION};
 use super::log::Log;
 use super::memory::Buffer;
 use super::options::FrequencyOptions;
@@ -120,9 +120,9 @@ impl Sketch {
         let file = pages_ref.map(open).transpose()?;
         let places = format::decode_table(&files.read_blob(&stored[0])?, &state, &files.path(stored[0].id))?;
         let logs = state.logs.iter().zip(&stored[1 + has_pages..]);
-        let logs = logs.map(|(&(sequence, blocks), file)| {
-            Ok(Arc::new(Log::open(files, shape, *file, sequence, blocks)?))
-        });
+        let hash_id = store.hasher().into();
+        let logs =
+            logs.map(|(&sequence, file)| Ok(Arc::new(Log::open(files, (shape, hash_id), *file, sequence)?)));
         let mut table = Table::new(shape, options.writer_slots());
         table.logs = Arc::new(logs.collect::<Result<Vec<_>>>()?);
         (table.weight, table.epoch) = (state.weight, state.epoch);
@@ -216,7 +216,7 @@ impl Participant for Sketch {
                 epoch: table.epoch,
                 weight: table.weight,
                 memory_bytes: self.memory_bytes as u64,
-                logs: table.logs.iter().map(|log| (log.sequence, log.blocks())).collect(),
+                logs: table.logs.iter().map(|log| log.sequence).collect(),
             };
             // Its table file is named below.
             let none = FileRef { id: FileId(0), bytes: 0, xxh3: 0 };
@@ -243,7 +243,7 @@ impl Participant for Sketch {
         upkeep.prepared = Some(Commitment { table, ..commitment });
         let mut named = vec![table];
         named.extend(pages);
-        named.extend(logs.iter().map(|log| log.file_ref));
+        named.extend(logs.iter().map(|log| log.file_ref()));
         Ok(Prepared::Changed(Record { state: state.encode(), files: named }))
     }
 
@@ -306,7 +306,7 @@ fn least_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    entry.require(name, registry::FREQUENCY)?;
+    entry.require_since(name, registry::FREQUENCY, OLDEST_VERSION)?;
     State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
 }
 

@@ -130,7 +130,7 @@ impl Sketch {
     pub(super) fn retire_logs(&self, logs: &[Arc<Log>]) {
         self.log_count.fetch_sub(logs.len(), Ordering::Relaxed);
         for log in logs {
-            self.files.retire(log.file_ref.id);
+            self.files.retire(log.file_ref().id);
         }
     }
 
