@@ -55,7 +55,7 @@ pub(super) struct State {
     pub(super) saturated: bool,
     pub(super) pending: u32,
     pub(super) sequence: u64,
-    pub(super) extents: u64,
+    pub(super) extents: u32,
     pub(super) weight: u128,
     pub(super) memory_bytes: u64,
     pub(super) epoch: u64,
@@ -94,7 +94,7 @@ impl State {
         for word in [layout.columns(), flags, self.pending, 0] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        for word in [self.sequence, self.extents] {
+        for word in [self.sequence, self.extents.into()] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&self.weight.to_le_bytes());
@@ -141,6 +141,8 @@ impl State {
         if !ascending || logs.last().is_some_and(|&log| log > sequence) {
             return Err(words.corrupt("sequences of logs", format!("ascending up to {sequence}"), "others"));
         }
+        let extents =
+            u32::try_from(extents).map_err(|_| words.corrupt("extents", "fewer than 2^32", extents))?;
         let saturated = flags & SATURATED != 0;
         Ok(State { shape, saturated, pending, sequence, extents, weight, memory_bytes, epoch, logs })
     }

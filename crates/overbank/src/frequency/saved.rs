@@ -106,7 +106,7 @@ impl Sketch {
             return Err(corrupt(Path::new(name), 0, "number of files", expected, stored.len().to_string()));
         }
         let pages_ref = (has_pages == 1).then(|| stored[1]);
-        let pages_bytes = state.extents.saturating_mul(shape.group_bytes() as u64);
+        let pages_bytes = u64::from(state.extents) * shape.group_bytes() as u64;
         if pages_ref.is_some_and(|file| file.bytes != pages_bytes || !file.is_in_place()) {
             return Err(corrupt(
                 Path::new(name),
@@ -116,7 +116,7 @@ impl Sketch {
                 "others".to_owned(),
             ));
         }
-        let open = |file: FileRef| PagesFile::open(files, shape, &file, state.extents as u32);
+        let open = |file: FileRef| PagesFile::open(files, shape, &file, state.extents);
         let file = pages_ref.map(open).transpose()?;
         let places = format::decode_table(&files.read_blob(&stored[0])?, &state, &files.path(stored[0].id))?;
         let logs = state.logs.iter().zip(&stored[1 + has_pages..]);
@@ -231,7 +231,7 @@ impl Participant for Sketch {
         // No pass can come in between, and what writers log from now on is not named.
         state.sequence = self.sequence.load(Ordering::Relaxed);
         let pages = file.as_ref().and_then(|file| file.file_ref());
-        state.extents = file.as_ref().map_or(0, |file| file.extents().into());
+        state.extents = file.as_ref().map_or(0, |file| file.extents());
         if let Some(file) = &file {
             file.sync()?;
         }
