@@ -30,10 +30,10 @@ pub(super) struct Cursor<'a> {
     pub(super) log: &'a Log,
     shape: Shape,
     /// Blocks that are not decoded yet.
-    blocks: Range<usize>,
+    blocks: Range<u64>,
     chunk: AlignedBuf,
     /// Blocks that the chunk holds.
-    held: Range<usize>,
+    held: Range<u64>,
     units: Vec<u64>,
     weighted: Vec<Weighted>,
     unit_at: usize,
@@ -51,11 +51,13 @@ impl<'a> Cursor<'a> {
 
     /// A cursor over the updates of `pages`.
     pub(super) fn new(log: &'a Log, shape: Shape, pages: Range<u64>, chunk_blocks: usize) -> Self {
-        let blocks = log.blocks_of(pages.start).start..log.blocks_of(pages.end.saturating_sub(1)).end;
+        // The block before the first that begins with the range may reach into it.
+        let blocks = log.blocks_below(pages.start).saturating_sub(1)..log.blocks_below(pages.end);
+        let most_blocks = usize::try_from(blocks.end - blocks.start).unwrap_or(usize::MAX);
         Cursor {
             log,
             shape,
-            chunk: AlignedBuf::zeroed(chunk_blocks.min(blocks.len()).max(1) * BLOCK_BYTES),
+            chunk: AlignedBuf::zeroed(chunk_blocks.min(most_blocks).max(1) * BLOCK_BYTES),
             held: blocks.start..blocks.start,
             blocks,
             units: Vec::new(),
@@ -65,21 +67,20 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The first page with an update that was not taken, if there is one. It may be below the cursor's range.
-    pub(super) fn peek_page(&self) -> Option<u64> {
+    /// Whether there may be updates of pages below `end` that were not taken. They may be below the cursor's range.
+    pub(super) fn has_below(&self, end: u64) -> bool {
         let unit = self.units.get(self.unit_at).copied();
         let weighted = self.weighted.get(self.weighted_at).map(|&[entry, _]| entry);
-        let decoded =
-            unit.into_iter().chain(weighted).min().map(|entry| self.shape.entry_layout().page(entry));
-        decoded.or_else(|| {
-            let next = self.blocks.clone().next()?;
-            self.log.fences.get(next).map(|&fence| fence.into())
-        })
+        match unit.into_iter().chain(weighted).min() {
+            Some(entry) => self.shape.entry_layout().page(entry) < end,
+            None => self.blocks.start < self.blocks.end.min(self.log.blocks_below(end)),
+        }
     }
 
     /// Hands out the updates of all pages below `end`, in pieces.
     pub(super) fn take_below(&mut self, end: u64, each: &mut dyn FnMut(Updates<'_>)) -> Result<()> {
-        while self.peek_page().is_some_and(|page| page < end) {
+        // Each turn decodes a block, or takes what there is below `end`: then nothing is, or the block is used up.
+        while self.has_below(end) {
             if self.unit_at == self.units.len() && self.weighted_at == self.weighted.len() {
                 self.decode_next()?;
             }
@@ -98,39 +99,46 @@ impl<'a> Cursor<'a> {
     fn decode_next(&mut self) -> Result<()> {
         if self.blocks.start >= self.held.end {
             let more = self.make_room();
-            let first = more.start as u64;
-            self.log.file.read(first * BLOCK_BYTES as u64, self.room_of(more.clone()))?;
+            let (file, first) = self.log.place_of(more.start);
+            let room = room_of(&mut self.chunk, &self.held, more.clone());
+            file.read(first * BLOCK_BYTES as u64, room)?;
             self.held.end = more.end;
         }
         let Some(number) = self.blocks.next() else { return Ok(()) };
-        let block = &self.chunk[(number - self.held.start) * BLOCK_BYTES..][..BLOCK_BYTES];
+        let block = &*room_of(&mut self.chunk, &self.held, number..number + 1);
         self.units.clear();
         self.weighted.clear();
         (self.unit_at, self.weighted_at) = (0, 0);
-        self.log.decode(self.shape, block, number as u64, &mut self.units, &mut self.weighted)
+        self.log.decode(block, number, &mut self.units, &mut self.weighted)
     }
 
-    /// Whether updates of pages below `end` lie in blocks that were not read.
+    /// Whether updates of pages below `end` may lie in blocks that were not read.
     fn is_short(&self, end: u64) -> bool {
         let next = self.held.end.max(self.blocks.start);
-        next < self.blocks.end && self.log.fences.get(next).is_some_and(|&fence| u64::from(fence) < end)
+        next < self.blocks.end.min(self.log.blocks_below(end))
     }
 
     /// Moves the blocks that are not decoded to the chunk's front; the blocks that then fit behind them.
-    fn make_room(&mut self) -> Range<usize> {
+    fn make_room(&mut self) -> Range<u64> {
         let kept = self.blocks.start.max(self.held.start)..self.held.end.max(self.blocks.start);
-        let from = (kept.start - self.held.start) * BLOCK_BYTES;
+        let (from, kept_bytes) = (bytes_of(self.held.start..kept.start), bytes_of(kept.clone()));
         if from > 0 {
-            self.chunk.copy_within(from..from + kept.len() * BLOCK_BYTES, 0);
+            self.chunk.copy_within(from..from + kept_bytes, 0);
         }
         self.held = kept;
-        let room = self.chunk.len() / BLOCK_BYTES - self.held.len();
+        let room = ((self.chunk.len() - kept_bytes) / BLOCK_BYTES) as u64;
         self.held.end..(self.held.end + room).min(self.blocks.end)
     }
+}
 
-    fn room_of(&mut self, blocks: Range<usize>) -> &mut [u8] {
-        &mut self.chunk[(blocks.start - self.held.start) * BLOCK_BYTES..][..blocks.len() * BLOCK_BYTES]
-    }
+/// The part of a chunk, which holds the blocks from `held.start` on, that is that of `blocks`.
+fn room_of<'c>(chunk: &'c mut [u8], held: &Range<u64>, blocks: Range<u64>) -> &'c mut [u8] {
+    &mut chunk[bytes_of(held.start..blocks.start)..][..bytes_of(blocks)]
+}
+
+/// The bytes of blocks that one chunk holds, so that they are in RAM.
+fn bytes_of(blocks: Range<u64>) -> usize {
+    (blocks.end - blocks.start) as usize * BLOCK_BYTES
 }
 
 /// Reads on for the cursors that have not all updates of the pages below `end`, as far as their chunks reach.
@@ -142,18 +150,19 @@ pub(super) fn prefetch(files: &Files, cursors: &mut [Cursor<'_>], end: u64) -> R
         let blocks = cursor.make_room();
         ends.push((at, blocks.end));
         for first in blocks.clone().step_by(PIECE_BLOCKS) {
-            let piece = first..(first + PIECE_BLOCKS).min(blocks.end);
-            let request = ReadRequest {
-                offset: piece.start as u64 * BLOCK_BYTES as u64,
-                bytes: (piece.len() * BLOCK_BYTES) as u32,
-            };
-            reads.push(FileRead { file: &*cursor.log.file, request });
+            let piece = first..(first + PIECE_BLOCKS as u64).min(blocks.end);
+            let (file, number) = cursor.log.place_of(first);
+            // At most PIECE_BLOCKS of them.
+            let bytes = bytes_of(piece.clone()) as u32;
+            reads
+                .push(FileRead { file, request: ReadRequest { offset: number * BLOCK_BYTES as u64, bytes } });
             rooms.push((at, piece));
         }
     }
     files.read_many(&reads, PREFETCH_DEPTH, &mut |i, bytes| {
         let (at, piece) = &rooms[i];
-        cursors[*at].room_of(piece.clone()).copy_from_slice(bytes);
+        let Cursor { chunk, held, .. } = &mut cursors[*at];
+        room_of(chunk, held, piece.clone()).copy_from_slice(bytes);
         Ok(())
     })?;
     for (at, end) in ends {
@@ -166,7 +175,7 @@ pub(super) fn prefetch(files: &Files, cursors: &mut [Cursor<'_>], end: u64) -> R
 ///
 /// RAM: all their updates twice, if one group has them all; and a cursor each.
 pub(super) fn merge(
-    writer: &mut Writer<'_>,
+    writer: &mut Writer,
     shape: Shape,
     logs: &[Arc<Log>],
     applied: impl Fn(usize) -> u64,

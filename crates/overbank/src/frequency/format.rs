@@ -5,23 +5,22 @@
 //!              one sealed block a page:       never over an extent that the last commit names
 //!                tag = page (low 32 bits), sequence = the apply that wrote it, body = cells (see cells.rs), zeros behind
 //!
-//! log file     │ records │ records │ … │ fences │ …     immutable; sequence = that of the log
-//! records      0       4       6          8
-//!   (OBfu)     ├ page ─┼ units ┼ weighted ┼ units × record ┼ weighted × record ┼ weighted × i64 ┼ zeros ┤
+//! log file     a segment (see segment/format.rs) of structure 20, whose blocks are in the order of the pages' first entries
+//! block body   0       4       6          8
+//!              ├ page ─┼ units ┼ weighted ┼ units × record ┼ weighted × record ┼ weighted × i64 ┼ zeros ┤
 //!              a record is (page - first page) * 2^residue_bits + residue, in 4 or 8 bytes
-//! fences       0
-//!   (OBff)     ├ first page of each block of records, u32 each ┼ zeros ┤
 //!
 //! table (blob) │ extent u32, sequence u64 │ … one a group        extent u32::MAX: never written, all zeros
 //!
 //! state        0        4      8       12     16      20        24      32       40         44       48
 //!              ├ magic ─┼ ver. ┼ depth ┼ cell ┼ record ┼ group ─┼ pages ┼ columns, flags ┼ pending ┼ …
-//!              48 sequence u64, extents u64, weight u128, memory u64, epoch u64, logs: count u32, then (sequence, blocks) u64 each
+//!              48 sequence u64, extents u64, weight u128, memory u64, epoch u64, logs: count u32, then sequence u64 each
 //!              cell in bits: 4, 8, 32 or 64; record in bytes; flags: 1 saturated, 2 conservative
 //! files        table, pages (if extents > 0), logs in order
 //! ```
 //!
-//! All numbers are little-endian. A change to any byte bumps [`VERSION`].
+//! All numbers are little-endian. A change to any byte bumps [`VERSION`]. Version 3 is read where it names no log: its logs had
+//! seals and fences of their own, and (sequence, blocks) each here.
 
 use super::page::Weighted;
 use super::shape::{RECORDS_HEADER_BYTES, Shape};
@@ -31,16 +30,14 @@ use crate::device::block::BODY_BYTES;
 use crate::error::corrupt;
 use crate::sketch::count_min::Layout;
 use crate::{Error, Result};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// The version of everything in this file.
-pub(super) const VERSION: u16 = 3;
-pub(super) const RECORDS_TAG: u32 = u32::from_le_bytes(*b"OBfu");
-pub(super) const FENCES_TAG: u32 = u32::from_le_bytes(*b"OBff");
+/// The version of everything in this file, and the oldest that is read, if it names no log.
+pub(super) const VERSION: u16 = 4;
+pub(super) const OLDEST_VERSION: u16 = 3;
 /// An extent that is not there: the group was never written and is all zeros.
 pub(super) const NO_EXTENT: u32 = u32::MAX;
-/// Fences in one block.
-pub(super) const BLOCK_FENCES: usize = BODY_BYTES / size_of::<u32>();
 
 /// The most lanes of a pass. More find no more work side by side on any machine that we know of.
 pub(super) const LANES_MAX: usize = 64;
@@ -58,12 +55,12 @@ pub(super) struct State {
     pub(super) saturated: bool,
     pub(super) pending: u32,
     pub(super) sequence: u64,
-    pub(super) extents: u64,
+    pub(super) extents: u32,
     pub(super) weight: u128,
     pub(super) memory_bytes: u64,
     pub(super) epoch: u64,
-    /// Sequence and blocks of records of each log.
-    pub(super) logs: Vec<(u64, u64)>,
+    /// The sequence of each log.
+    pub(super) logs: Vec<u64>,
 }
 
 /// Where a group lies, and the last log that was applied to it.
@@ -97,7 +94,7 @@ impl State {
         for word in [layout.columns(), flags, self.pending, 0] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        for word in [self.sequence, self.extents] {
+        for word in [self.sequence, self.extents.into()] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&self.weight.to_le_bytes());
@@ -105,10 +102,7 @@ impl State {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&(self.logs.len() as u32).to_le_bytes());
-        for (sequence, blocks) in &self.logs {
-            bytes.extend_from_slice(&sequence.to_le_bytes());
-            bytes.extend_from_slice(&blocks.to_le_bytes());
-        }
+        self.logs.iter().for_each(|sequence| bytes.extend_from_slice(&sequence.to_le_bytes()));
         bytes
     }
 
@@ -116,9 +110,12 @@ impl State {
         let mut words = ByteReader::new(bytes);
         words.magic("magic", MAGIC.to_le_bytes())?;
         let version = words.u32()?;
-        if version != VERSION.into() {
-            let what = "the frequency sketch".to_owned();
-            return Err(Error::UnsupportedVersion { what, found: version, supported: VERSION.into() });
+        let unsupported = |what: &str| {
+            let (what, supported) = (what.to_owned(), VERSION.into());
+            Error::UnsupportedVersion { what, found: version, supported }
+        };
+        if !(u32::from(OLDEST_VERSION)..=VERSION.into()).contains(&version) {
+            return Err(unsupported("the frequency sketch"));
         }
         let (depth, cell_bits) = (words.u32()?, words.u32()?);
         let (record_bytes, group_pages) = (words.u32()?, words.u32()?);
@@ -128,8 +125,11 @@ impl State {
         let (sequence, extents, weight) = (words.u64()?, words.u64()?, words.u128()?);
         let (memory_bytes, epoch) = (words.u64()?, words.u64()?);
         let count = words.u32()? as usize;
-        words.require_left(count.checked_mul(16))?;
-        let logs = (0..count).map(|_| Ok((words.u64()?, words.u64()?))).collect::<Result<Vec<_>>>()?;
+        if version < VERSION.into() && count > 0 {
+            return Err(unsupported("the frequency sketch, whose last commit left updates in logs,"));
+        }
+        words.require_left(count.checked_mul(size_of::<u64>()))?;
+        let logs = (0..count).map(|_| words.u64()).collect::<Result<Vec<_>>>()?;
         if flags & !(SATURATED | CONSERVATIVE) != 0 {
             return Err(words.corrupt("flags", "0 to 3", flags));
         }
@@ -137,10 +137,12 @@ impl State {
             .and_then(|layout| Shape::new(layout, cell_bits, record_bytes, group_pages))
             .map_err(|why| words.corrupt("the shape", "a valid one", why))?
             .conservative(flags & CONSERVATIVE != 0);
-        let ascending = logs.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if !ascending || logs.last().is_some_and(|log| log.0 > sequence) {
+        let ascending = logs.is_sorted_by(|one, next| one < next);
+        if !ascending || logs.last().is_some_and(|&log| log > sequence) {
             return Err(words.corrupt("sequences of logs", format!("ascending up to {sequence}"), "others"));
         }
+        let extents =
+            u32::try_from(extents).map_err(|_| words.corrupt("extents", "fewer than 2^32", extents))?;
         let saturated = flags & SATURATED != 0;
         Ok(State { shape, saturated, pending, sequence, extents, weight, memory_bytes, epoch, logs })
     }
@@ -186,6 +188,7 @@ pub(super) fn decode_table(bytes: &[u8], state: &State, path: &Path) -> Result<V
 #[derive(Debug, Default)]
 pub(super) struct BlockOfRecords {
     first_page: u64,
+    last_page: u64,
     units: Vec<u64>,
     weighted: Vec<Weighted>,
 }
@@ -195,8 +198,14 @@ impl BlockOfRecords {
         self.units.is_empty() && self.weighted.is_empty()
     }
 
-    pub(super) fn first_page(&self) -> u64 {
-        self.first_page
+    /// How many records it has.
+    pub(super) fn len(&self) -> usize {
+        self.units.len() + self.weighted.len()
+    }
+
+    /// From the first record's page to that of the last.
+    pub(super) fn pages(&self) -> RangeInclusive<u64> {
+        self.first_page..=self.last_page
     }
 
     /// Takes an update of `page`, if it fits. Updates come in hash order.
@@ -213,6 +222,7 @@ impl BlockOfRecords {
         if held + more > BODY_BYTES || page - self.first_page >= shape.span_pages() {
             return false;
         }
+        self.last_page = page;
         let record = dense - (self.first_page << shape.residue_bits());
         if weight == 1 {
             self.units.push(record);

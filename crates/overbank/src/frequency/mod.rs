@@ -30,7 +30,7 @@
 //! | `estimate` of `q` keys | a sort of `q` | at most one of each page | 0 |
 //! | `commit` | a sort | 0; a pass where more than `P` chunks would be pending | the buffer's log; 12 bytes a group after a pass |
 //!
-//! RAM: `memory_bytes`; beside it 28 bytes a group, 4 bytes a block of log, and 16 or 32 bytes a key of each call's batch
+//! RAM: `memory_bytes`; beside it 28 bytes a group, 4.5 bytes a block of log, and 16 or 32 bytes a key of each call's batch
 //! of estimates; where several threads ask at the same time, up to 1 MiB for each of them but one. Flash: the sketch once or, between a
 //! pass and the commit behind it, up to twice, and where a whole pass ends while a commit is under way, three times; and the logs.
 //!
@@ -44,7 +44,9 @@
 
 mod bounds;
 mod cells;
+mod commitment;
 mod cursor;
+mod estimates;
 mod flash;
 mod format;
 mod heavy;
@@ -64,6 +66,7 @@ mod saved;
 mod scan;
 mod shape;
 mod sketch;
+mod slots;
 mod table;
 #[cfg(test)]
 mod tests;

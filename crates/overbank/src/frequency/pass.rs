@@ -143,8 +143,8 @@ impl Lanes<'_> {
             // Only whoever has upkeep's lock changes places, so it stays as it is here.
             let place = lock(&self.sketch.table).places[group];
             prefetch(&self.sketch.files, &mut cursors, end)?;
-            let touches = |cursor: &Cursor<'_>| cursor.peek_page().is_some_and(|page| page < end);
-            if cursors.iter().any(|cursor| touches(cursor) && place.sequence < cursor.log.sequence) {
+            let touches = |cursor: &Cursor<'_>| place.sequence < cursor.log.sequence && cursor.has_below(end);
+            if cursors.iter().any(touches) {
                 self.file.load(group, place, &mut blocks)?;
                 self.add(group, place, &mut cursors, &mut blocks)?;
                 let new = self.file.write(group, &mut blocks, self.sequence)?;

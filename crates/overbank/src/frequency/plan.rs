@@ -5,6 +5,7 @@ use super::options::FrequencyOptions;
 use super::saved::buffer_bytes;
 use crate::Result;
 use crate::device::BLOCK_BYTES;
+use crate::segment::blocks_behind;
 use crate::sketch::count_min::Layout;
 
 /// RAM, flash and I/O of a sketch, from [`FrequencyOptions::plan`].
@@ -51,18 +52,18 @@ impl FrequencyOptions {
         let buffer_updates = Buffer::new(buffer_bytes).capacity().max(1);
         let pages = shape.groups() as f64 * f64::from(shape.group_pages);
         let log_blocks = (buffer_updates as f64 / shape.block_records() as f64).ceil();
-        let fence_blocks = (log_blocks / super::format::BLOCK_FENCES as f64).ceil();
+        let end_blocks = blocks_behind(log_blocks as u64) as f64;
         let (pending, logs) = (self.chunks() as f64, (self.chunks() + 1) as f64);
         let cycle = logs * buffer_updates as f64;
         let flash_bytes = shape.groups() as u64 * shape.group_bytes() as u64;
-        let logs_bytes = ((logs * (log_blocks + fence_blocks)) as u64).saturating_mul(BLOCK_BYTES as u64);
+        let logs_bytes = ((logs * (log_blocks + end_blocks)) as u64).saturating_mul(BLOCK_BYTES as u64);
         Ok(FrequencyPlan {
             layout: shape.layout,
             memory_bytes: self.memory(),
             buffer_updates,
             flash_bytes,
             flash_bytes_max: (2 * flash_bytes).saturating_add(logs_bytes),
-            blocks_written: (pages + logs * (log_blocks + fence_blocks)) / cycle,
+            blocks_written: (pages + logs * (log_blocks + end_blocks)) / cycle,
             blocks_read: (pages + logs * log_blocks) / cycle,
             estimate_blocks: 1.0 + pending,
         })

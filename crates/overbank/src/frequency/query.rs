@@ -17,6 +17,7 @@ use super::sketch::Sketch;
 use super::table::Cut;
 use crate::Result;
 use crate::device::BLOCK_BYTES;
+use crate::lock::lock;
 use crate::segment::reads::{self, Coalesce};
 
 /// Up to this many blocks are read at once and the logs' kept until the pages are there; more fill the device's queue log by
@@ -43,6 +44,14 @@ pub(super) struct View<'a> {
     pub(super) sketch: &'a Sketch,
     pub(super) shape: Shape,
     pub(super) generation: u64,
+}
+
+impl Sketch {
+    /// The sketch as its present generation is.
+    pub(super) fn view(&self) -> View<'_> {
+        let table = lock(&self.table);
+        View { sketch: self, shape: table.shape, generation: table.generation }
+    }
 }
 
 impl View<'_> {
@@ -121,7 +130,7 @@ impl Composer<'_> {
     fn read(&self, wanted: &[Want], done: &mut dyn FnMut(&Want, &[u8]) -> Result<()>) -> Result<()> {
         let place = |want: &Want| match (want.file, self.cut.file()) {
             (0, Some(file)) => (file.file(), want.number),
-            (file, _) => (&*self.cut.logs[file.saturating_sub(1)].file, want.number),
+            (file, _) => self.cut.logs[file.saturating_sub(1)].place_of(want.number),
         };
         if wanted.is_empty() {
             return Ok(());
@@ -154,13 +163,12 @@ impl Composer<'_> {
     /// The blocks of log `file - 1` that may hold what the groups of the pages do not hold yet, in order.
     fn blocks_of(&self, file: usize) -> Vec<Want> {
         let log = &self.cut.logs[file - 1];
-        let (mut wanted, mut from) = (Vec::<Want>::new(), 0);
+        let mut wanted = Vec::<Want>::new();
         for (at, &page) in self.pages.iter().enumerate() {
             if !self.is_news(log, at) {
                 continue;
             }
-            for number in log.blocks_from(&mut from, page) {
-                let number = number as u64;
+            for number in log.blocks_of(page) {
                 if wanted.last().is_none_or(|last| last.number < number) {
                     wanted.push(Want { file, number, at });
                 }
@@ -186,7 +194,7 @@ impl Composer<'_> {
         let entries = self.shape.entry_layout();
         units.clear();
         weighted.clear();
-        log.decode(self.shape, block, number, units, weighted)?;
+        log.decode(block, number, units, weighted)?;
         let updates = Updates { units, weighted };
         let ends = units.first().into_iter().chain(units.last());
         let ends = ends.chain(weighted.first().map(|w| &w[0])).chain(weighted.last().map(|w| &w[0]));

@@ -15,6 +15,7 @@ use super::bounds::Reading;
 use super::query::View;
 use super::shape::{EntryLayout, Shape};
 use crate::batch::{HashOrdered, Sorter};
+use crate::bits::prefetch::prefetch;
 use crate::device::{BLOCK_BYTES, thread};
 use crate::lock::try_lock;
 use crate::{KeyHash, Result};
@@ -26,13 +27,17 @@ use std::sync::mpsc::sync_channel;
 pub(super) const ROUNDS_BYTES: usize = 256 * BLOCK_BYTES;
 /// Pages of a short round.
 const SHORT_PAGES: usize = 128;
+/// Answers go to places all over the batch: so many keys before one is answered, its place is asked for. A place that is not in a
+/// cache takes some 100 ns, an answer about 20.
+const PREFETCH_AHEAD: usize = 16;
 
-/// Calls `each(key, what its page says of it)` for every key, in any order. False if the sketch came to be of another generation
-/// meanwhile: then what was called is void.
-pub(super) fn answer(
+/// Puts what `answer` makes of what a key's page says into `answers`, for every key, at its place in `hashes`. False if the sketch came
+/// to be of another generation meanwhile: then what was put there is void.
+pub(super) fn answer<A>(
     view: &View<'_>,
     hashes: &[KeyHash],
-    each: &mut dyn FnMut(usize, Reading<'_>),
+    answers: &mut [A],
+    answer: &mut impl FnMut(&Reading<'_>) -> A,
 ) -> Result<bool> {
     let entries = view.shape.entry_layout();
     let number_bits = u64::BITS - (hashes.len() as u64).leading_zeros();
@@ -40,49 +45,55 @@ pub(super) fn answer(
         // The number fits into the entry's zeros: half the memory, and a faster sort.
         let numbers = (1u64 << number_bits) - 1;
         let asked = hashes.iter().zip(0u64..).map(|(&hash, i)| entries.entry(hash) | i).collect();
-        answer_as(view, asked, |asked: &u64| (asked & !numbers, (asked & numbers) as usize), each)
+        let parts = |asked: &u64| (asked & !numbers, (asked & numbers) as usize);
+        answer_as(view, asked, parts, answers, answer)
     } else {
         let asked = hashes.iter().zip(0u64..).map(|(&hash, i)| [entries.entry(hash), i]).collect();
-        answer_as(view, asked, |&[entry, i]: &[u64; 2]| (entry, i as usize), each)
+        let parts = |&[entry, i]: &[u64; 2]| (entry, i as usize);
+        answer_as(view, asked, parts, answers, answer)
     }
 }
 
-fn answer_as<T: HashOrdered + Sync>(
+fn answer_as<T: HashOrdered + Sync, A>(
     view: &View<'_>,
     mut asked: Vec<T>,
     parts: impl Fn(&T) -> (u64, usize) + Sync,
-    each: &mut dyn FnMut(usize, Reading<'_>),
+    answers: &mut [A],
+    answer: &mut impl FnMut(&Reading<'_>) -> A,
 ) -> Result<bool> {
     Sorter::new().sort(&mut asked, &mut Vec::new());
-    let shape = view.shape;
+    let (shape, entries) = (view.shape, view.shape.entry_layout());
     let entry = |asked: &T| parts(asked).0;
     // Short batches need no long rounds.
     let long = (asked.len() > SHORT_PAGES).then(|| try_lock(&view.sketch.memory.long_rounds)).flatten();
     let pages_max = if long.is_some() { round_pages(shape) } else { SHORT_PAGES };
-    let rounds = || Rounds { rest: &asked, entry, entries: shape.entry_layout(), pages_max };
-    let mut answer = |round: &Round<'_, T>, blocks: &[u8], total_weight: u64| {
+    let rounds = || Rounds { rest: &asked, entry, entries, pages_max };
+    let mut answer_round = |round: &Round<'_, T>, blocks: &[u8], total_weight: u64| {
         let (mut at, mut weight) = (usize::MAX, OnceCell::new());
-        for asked in round.asked {
+        for (number, asked) in round.asked.iter().enumerate() {
+            if let Some(later) = round.asked.get(number + PREFETCH_AHEAD) {
+                prefetch(answers, parts(later).1);
+            }
             let (entry, i) = parts(asked);
-            let page = shape.entry_layout().page(entry);
+            let page = entries.page(entry);
             if at == usize::MAX || round.pages[at] != page {
                 at = at.wrapping_add(1);
                 weight = OnceCell::new();
             }
             let block = &blocks[at * BLOCK_BYTES..][..BLOCK_BYTES];
-            each(i, Reading { shape, block, entry, weight: &weight, total_weight });
+            answers[i] = answer(&Reading { shape, block, entry, weight: &weight, total_weight });
         }
     };
     let is_long = asked.len() > pages_max;
     view.sketch.slots.iter().for_each(|slot| slot.sort_tail(is_long));
     let is_ahead = is_long && view.sketch.lanes_max.load(Ordering::Relaxed) > 1;
-    if is_ahead && let Some(is_answered) = answer_behind(view, rounds(), &mut answer)? {
+    if is_ahead && let Some(is_answered) = answer_behind(view, rounds(), &mut answer_round)? {
         return Ok(is_answered);
     }
     let mut blocks = Vec::new();
     for round in rounds() {
         let Some(total_weight) = compose(view, &round, &mut blocks)? else { return Ok(false) };
-        answer(&round, &blocks, total_weight);
+        answer_round(&round, &blocks, total_weight);
     }
     Ok(true)
 }

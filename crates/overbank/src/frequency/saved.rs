@@ -5,8 +5,9 @@
 //! written for it is pinned until the next commit is prepared, and not written over. Between the two, writers and passes go on.
 
 use super::Frequency;
-use super::flash::{PagesFile, Pin, live_blocks};
-use super::format::{self, State, VERSION};
+use super::commitment::{Commitment, Upkeep};
+use super::flash::{PagesFile, live_blocks};
+use super::format::{self, OLDEST_VERSION, State, VERSION};
 use super::log::Log;
 use super::memory::Buffer;
 use super::options::FrequencyOptions;
@@ -15,7 +16,6 @@ use super::rounds::{ROUNDS_BYTES, round_pages};
 use super::shape::Shape;
 use super::sketch::{Memory, Parts, Sketch};
 use super::table::Table;
-use super::upkeep::{Commitment, Upkeep};
 use super::writer::WRITER_BYTES;
 use crate::Result;
 use crate::device::BLOCK_BYTES;
@@ -106,7 +106,7 @@ impl Sketch {
             return Err(corrupt(Path::new(name), 0, "number of files", expected, stored.len().to_string()));
         }
         let pages_ref = (has_pages == 1).then(|| stored[1]);
-        let pages_bytes = state.extents.saturating_mul(shape.group_bytes() as u64);
+        let pages_bytes = u64::from(state.extents) * shape.group_bytes() as u64;
         if pages_ref.is_some_and(|file| file.bytes != pages_bytes || !file.is_in_place()) {
             return Err(corrupt(
                 Path::new(name),
@@ -116,13 +116,13 @@ impl Sketch {
                 "others".to_owned(),
             ));
         }
-        let open = |file: FileRef| PagesFile::open(files, shape, &file, state.extents as u32);
+        let open = |file: FileRef| PagesFile::open(files, shape, &file, state.extents);
         let file = pages_ref.map(open).transpose()?;
         let places = format::decode_table(&files.read_blob(&stored[0])?, &state, &files.path(stored[0].id))?;
         let logs = state.logs.iter().zip(&stored[1 + has_pages..]);
-        let logs = logs.map(|(&(sequence, blocks), file)| {
-            Ok(Arc::new(Log::open(files, shape, *file, sequence, blocks)?))
-        });
+        let hash_id = store.hasher().into();
+        let logs =
+            logs.map(|(&sequence, file)| Ok(Arc::new(Log::open(files, (shape, hash_id), *file, sequence)?)));
         let mut table = Table::new(shape, options.writer_slots());
         table.logs = Arc::new(logs.collect::<Result<Vec<_>>>()?);
         (table.weight, table.epoch) = (state.weight, state.epoch);
@@ -177,7 +177,7 @@ impl Sketch {
             hash_id: store.hasher().into(),
             files: store.files().clone(),
             read_only: store.is_read_only().then(|| store.device().path()),
-            threads: store.workers().threads(),
+            threads: store.threads_of_calls(),
             pending,
             memory_bytes,
             pass_bytes: pass_bytes(shape, granted_bytes, most_logs, writers),
@@ -185,15 +185,6 @@ impl Sketch {
             memory,
         };
         Ok(Sketch::new(parts, table, sequence, saturated, upkeep))
-    }
-}
-
-impl Commitment {
-    /// The state of `table`, whose places are in the file `blob`. Its extents are pinned.
-    fn new(table: &Table, blob: FileRef) -> Self {
-        let extents = || table.places.iter().map(|place| place.extent).collect();
-        let pin = table.file.as_ref().map(|file| Pin::new(file, extents()));
-        Commitment { edit: table.edit, places_edit: table.places_edit, table: blob, pin }
     }
 }
 
@@ -225,7 +216,7 @@ impl Participant for Sketch {
                 epoch: table.epoch,
                 weight: table.weight,
                 memory_bytes: self.memory_bytes as u64,
-                logs: table.logs.iter().map(|log| (log.sequence, log.blocks())).collect(),
+                logs: table.logs.iter().map(|log| log.sequence).collect(),
             };
             // Its table file is named below.
             let none = FileRef { id: FileId(0), bytes: 0, xxh3: 0 };
@@ -240,7 +231,7 @@ impl Participant for Sketch {
         // No pass can come in between, and what writers log from now on is not named.
         state.sequence = self.sequence.load(Ordering::Relaxed);
         let pages = file.as_ref().and_then(|file| file.file_ref());
-        state.extents = file.as_ref().map_or(0, |file| file.extents().into());
+        state.extents = file.as_ref().map_or(0, |file| file.extents());
         if let Some(file) = &file {
             file.sync()?;
         }
@@ -252,7 +243,7 @@ impl Participant for Sketch {
         upkeep.prepared = Some(Commitment { table, ..commitment });
         let mut named = vec![table];
         named.extend(pages);
-        named.extend(logs.iter().map(|log| log.file_ref));
+        named.extend(logs.iter().map(|log| log.file_ref()));
         Ok(Prepared::Changed(Record { state: state.encode(), files: named }))
     }
 
@@ -315,7 +306,7 @@ fn least_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
 }
 
 fn decode(name: &str, entry: &Entry) -> Result<State> {
-    entry.require(name, registry::FREQUENCY)?;
+    entry.require_since(name, registry::FREQUENCY, OLDEST_VERSION)?;
     State::decode(&entry.record.state).map_err(|error| error.in_file(Path::new(name)))
 }
 

@@ -14,6 +14,7 @@
 //! | decay | the sketch, logs | the sketch | twice the sketch until the commit |
 //! | merge (`merge_from.rs`) | both sketches, logs | the sketch | as decay |
 
+use super::commitment::Upkeep;
 use super::flash::PagesFile;
 use super::format::GroupPlace;
 use super::intake::Still;
@@ -22,7 +23,6 @@ use super::plus;
 use super::query::View;
 use super::shape::Shape;
 use super::sketch::Sketch;
-use super::upkeep::Upkeep;
 use crate::Result;
 use crate::device::{AlignedBuf, BLOCK_BYTES};
 use crate::error::invalid;

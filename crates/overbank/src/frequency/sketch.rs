@@ -1,25 +1,22 @@
-//! A sketch as its handles share it: what it is made of, and what anybody may ask of it.
+//! A sketch as its handles share it: what it is made of. What it does stands in the files that have its parts.
 //!
 //! ```text
-//!   Sketch ─┬─ slots     buffers of updates, one thread at a time in each       intake.rs
-//!           ├─ table     what is on flash, under a short lock                   table.rs
-//!           └─ upkeep    one pass, commit or change of the whole at a time      upkeep.rs, pass.rs, saved.rs, scan.rs
+//!   Sketch ─┬─ slots     buffers of updates, one thread at a time in each       slots.rs ◀─ intake.rs
+//!           ├─ table     what is on flash, under a short lock                   table.rs ◀─ query.rs, rounds.rs, estimates.rs
+//!           └─ upkeep    one pass, commit or change of the whole at a time      commitment.rs ◀─ upkeep.rs, pass.rs, saved.rs, scan.rs
 //! ```
 
-use super::bounds::Reading;
+use super::commitment::Upkeep;
 use super::flash::PagesFile;
-use super::intake::WriterSlot;
 use super::memory::Buffer;
-use super::query::View;
-use super::rounds;
 use super::shape::Shape;
-use super::table::{Cut, Table};
-use super::upkeep::Upkeep;
+use super::slots::WriterSlot;
+use super::table::Table;
 use crate::error::{invalid, missing};
 use crate::lock::{lock, read};
-use crate::sketch::{CountBounds, HashId};
+use crate::sketch::HashId;
 use crate::store::{Files, Reservation};
-use crate::{Error, KeyHash, Result};
+use crate::{Error, Result};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -175,60 +172,9 @@ impl Sketch {
         Ok(())
     }
 
-    pub(super) fn estimate(&self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
-        let mut estimates = vec![0; hashes.len()];
-        let mut is_full = false;
-        self.answer(hashes, &mut |i, reading| {
-            estimates[i] = reading.estimate();
-            is_full |= reading.is_full(estimates[i]);
-        })?;
-        self.note_saturated(is_full);
-        Ok(estimates)
-    }
-
-    pub(super) fn bounds(&self, hashes: &[KeyHash], confidence: f64) -> Result<Vec<CountBounds>> {
-        if !(0.0..=1.0).contains(&confidence) {
-            return invalid("confidence", confidence, "choose a probability, 0 to 1");
-        }
-        let mut bounds = vec![CountBounds::default(); hashes.len()];
-        let mut is_full = false;
-        self.answer(hashes, &mut |i, reading| {
-            bounds[i] = reading.bounds(confidence);
-            is_full |= reading.is_full(bounds[i].upper);
-        })?;
-        self.note_saturated(is_full);
-        Ok(bounds)
-    }
-
     pub(super) fn note_saturated(&self, is_full: bool) {
         if is_full {
             self.saturated.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Calls `each` for every key with what its page says, until it has done so for all in one generation of the sketch.
-    fn answer(&self, hashes: &[KeyHash], each: &mut dyn FnMut(usize, Reading<'_>)) -> Result<()> {
-        self.usable()?;
-        loop {
-            if rounds::answer(&self.view(), hashes, each)? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// The sketch as its present generation is.
-    pub(super) fn view(&self) -> View<'_> {
-        let table = lock(&self.table);
-        View { sketch: self, shape: table.shape, generation: table.generation }
-    }
-
-    /// The sum of all weights; `u64::MAX` stands for that and more.
-    pub(super) fn total_weight(&self) -> u64 {
-        loop {
-            let generation = lock(&self.table).generation;
-            if let Some(cut) = Cut::take(&self.table, &self.slots, generation, &[]) {
-                return cut.total_weight;
-            }
         }
     }
 

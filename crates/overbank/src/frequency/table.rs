@@ -22,11 +22,11 @@
 
 use super::flash::{PagesFile, Pin};
 use super::format::{GroupPlace, NO_EXTENT};
-use super::intake::WriterSlot;
 use super::log::Log;
 use super::memory::Buffer;
 use super::page::{Updates, Weighted};
 use super::shape::Shape;
+use super::slots::WriterSlot;
 use super::{narrowed, plus};
 use crate::lock::{lock, read};
 use std::sync::{Arc, Mutex};

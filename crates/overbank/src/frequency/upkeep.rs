@@ -8,34 +8,12 @@
 //!    estimates go on meanwhile; a writer with a full buffer waits for it, for the device cannot take more.
 //! 2. The turns are held while the buffers are logged, so that nothing overtakes what was added before it; not during a pass.
 
-use super::flash::Pin;
 use super::log::Log;
 use super::sketch::Sketch;
 use crate::Result;
 use crate::lock::lock;
-use crate::store::FileRef;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// What only one thread at a time may do, and what it has to know.
-#[derive(Default, Debug)]
-pub(super) struct Upkeep {
-    /// The state that the last durable record names, and that which the commit under way does.
-    pub(super) committed: Option<Commitment>,
-    pub(super) prepared: Option<Commitment>,
-}
-
-/// A state that a commit names.
-#[derive(Debug)]
-pub(super) struct Commitment {
-    /// The edits of the table that it has.
-    pub(super) edit: u64,
-    pub(super) places_edit: u64,
-    /// The file that holds the table of places.
-    pub(super) table: FileRef,
-    /// Its extents, group by group; `None` where no page was ever written.
-    pub(super) pin: Option<Pin>,
-}
 
 /// The logs of one moment, in which no other was being written.
 struct Chosen {
@@ -152,7 +130,7 @@ impl Sketch {
     pub(super) fn retire_logs(&self, logs: &[Arc<Log>]) {
         self.log_count.fetch_sub(logs.len(), Ordering::Relaxed);
         for log in logs {
-            self.files.retire(log.file_ref.id);
+            self.files.retire(log.file_ref().id);
         }
     }
 

@@ -1,72 +1,32 @@
-//! Writes a log: updates in hash order into blocks of records, then the fences, hashing as it goes.
+//! Writes a log: updates in hash order into blocks of records of a segment.
 
-use super::format::{BLOCK_FENCES, BlockOfRecords, FENCES_TAG, RECORDS_TAG};
+use super::format::BlockOfRecords;
 use super::page::Updates;
 use super::shape::{EntryLayout, Shape};
 use crate::Result;
-use crate::device::behind::{Pieces, write_behind};
-use crate::device::block::{self, BODY_BYTES, BlockOwner, Seal};
-use crate::device::{BLOCK_BYTES, DeviceFile};
-use std::sync::Arc;
-use xxhash_rust::xxh3::Xxh3;
+use crate::device::BLOCK_BYTES;
+use crate::segment::{Segment, SegmentKind, SegmentWriter};
+use crate::store::Files;
 
-/// Blocks written at a time: of 256 KiB, one composed while one is on its way, the devices measured here make their rate.
-const WRITE_BLOCKS: usize = 64;
+/// Bytes written at a time: of 256 KiB, one composed while one is on its way, the devices measured here make their rate.
+const PIECE_BYTES: usize = 64 * BLOCK_BYTES;
 
 /// RAM of a writer: the piece that is composed, and the one on its way.
-pub(super) const WRITER_BYTES: usize = 2 * WRITE_BLOCKS * BLOCK_BYTES;
+pub(super) const WRITER_BYTES: usize = 2 * PIECE_BYTES;
 
-/// A log that is being written.
-pub(super) struct Writer<'a> {
-    pieces: &'a mut Pieces,
-    owner: BlockOwner,
+/// A log that is being written. Dropped unfinished, it leaves no file.
+pub(super) struct Writer {
+    segment: SegmentWriter,
     shape: Shape,
     entries: EntryLayout,
-    sequence: u64,
-    fences: Vec<u32>,
     records: BlockOfRecords,
-    /// Blocks in the piece.
-    filled: usize,
-    hash: Xxh3,
 }
 
-/// What a whole log is.
-pub(super) struct Written {
-    /// The first page of each block of records.
-    pub(super) fences: Vec<u32>,
-    pub(super) blocks: u64,
-    pub(super) xxh3: u128,
-}
-
-/// Writes what `fill` pushes, in hash order, to `file`; while the next part is composed if `is_behind`.
-pub(super) fn write(
-    file: &Arc<dyn DeviceFile>,
-    owner: BlockOwner,
-    shape: Shape,
-    sequence: u64,
-    is_behind: bool,
-    fill: impl FnOnce(&mut Writer<'_>) -> Result<()>,
-) -> Result<Written> {
-    write_behind(file, WRITE_BLOCKS * BLOCK_BYTES, is_behind, |pieces| {
-        let mut writer = Writer::new(pieces, owner, shape, sequence);
-        fill(&mut writer)?;
-        writer.finish()
-    })
-}
-
-impl<'a> Writer<'a> {
-    fn new(pieces: &'a mut Pieces, owner: BlockOwner, shape: Shape, sequence: u64) -> Self {
-        Writer {
-            pieces,
-            owner,
-            shape,
-            entries: shape.entry_layout(),
-            sequence,
-            fences: Vec::new(),
-            records: BlockOfRecords::default(),
-            filled: 0,
-            hash: Xxh3::new(),
-        }
+impl Writer {
+    /// Begins a log in a new file; if `is_behind`, a piece is written while the next is composed.
+    pub(super) fn create(files: &Files, shape: Shape, kind: SegmentKind, is_behind: bool) -> Result<Self> {
+        let segment = SegmentWriter::create_pieces(files, kind, PIECE_BYTES, is_behind)?;
+        Ok(Writer { segment, shape, entries: shape.entry_layout(), records: BlockOfRecords::default() })
     }
 
     /// Takes updates that do not come before those taken so far.
@@ -81,55 +41,22 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Writes what is left.
-    fn finish(mut self) -> Result<Written> {
+    /// Writes what is left; the segment is not durable yet. `None`, and no file, if nothing was pushed.
+    pub(super) fn finish(mut self) -> Result<Option<Segment>> {
         if !self.records.is_empty() {
             self.put_records()?;
         }
-        let fences = std::mem::take(&mut self.fences);
-        for part in fences.chunks(BLOCK_FENCES) {
-            self.put(FENCES_TAG, |body| {
-                body.fill(0);
-                let places = body.as_chunks_mut::<4>().0;
-                places.iter_mut().zip(part).for_each(|(place, fence)| *place = fence.to_le_bytes());
-            })?;
+        if self.segment.blocks() == 0 {
+            return Ok(None);
         }
-        self.flush()?;
-        let blocks = self.blocks();
-        // 0 would mean a file written in place.
-        Ok(Written { fences, blocks, xxh3: self.hash.digest128().max(1) })
+        self.segment.finish_open(&[]).map(Some)
     }
 
     fn put_records(&mut self) -> Result<()> {
-        self.fences.push(self.records.first_page() as u32);
-        let mut records = std::mem::take(&mut self.records);
-        let shape = self.shape;
-        self.put(RECORDS_TAG, |body| records.encode(shape, body))?;
-        self.records = records;
-        Ok(())
-    }
-
-    fn put(&mut self, tag: u32, fill: impl FnOnce(&mut [u8])) -> Result<()> {
-        let number = self.blocks();
-        let block = &mut self.pieces.piece()[self.filled * BLOCK_BYTES..][..BLOCK_BYTES];
-        fill(&mut block[..BODY_BYTES]);
-        block::seal(block, self.owner, number, Seal { tag, sequence: self.sequence });
-        self.filled += 1;
-        if self.filled == WRITE_BLOCKS { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        let bytes = self.filled * BLOCK_BYTES;
-        if bytes == 0 {
-            return Ok(());
-        }
-        self.hash.update(&self.pieces.piece()[..bytes]);
-        self.filled = 0;
-        self.pieces.hand_over(bytes)
-    }
-
-    /// Blocks so far.
-    fn blocks(&self) -> u64 {
-        self.pieces.written_bytes() / BLOCK_BYTES as u64 + self.filled as u64
+        let pages = self.records.pages();
+        let (first, last) = (self.entries.join(*pages.start(), 0), self.entries.join(*pages.end(), 0));
+        let (records, shape) = (&mut self.records, self.shape);
+        let count = records.len() as u64;
+        self.segment.push_block_with(first, last, count, |body| records.encode(shape, body))
     }
 }

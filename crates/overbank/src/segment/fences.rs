@@ -115,6 +115,19 @@ impl Fences {
         first as u64..through as u64
     }
 
+    /// How many blocks may begin below `hash`: no other does.
+    pub(super) fn begin_below(&self, hash: u64) -> u64 {
+        if self.remainders.is_empty() || hash <= self.first_hash {
+            return 0;
+        }
+        if hash > self.last_hash {
+            return self.remainders.len() as u64;
+        }
+        let (bucket, remainder) = self.split(hash - 1);
+        let (start, end) = (self.starts[bucket] as usize, self.starts[bucket + 1] as usize);
+        (start + self.remainders[start..end].partition_point(|&r| r >> 1 <= remainder)) as u64
+    }
+
     /// Bytes of RAM.
     pub(super) fn memory_bytes(&self) -> usize {
         self.starts.capacity() * 4 + self.remainders.capacity() * 4
@@ -186,6 +199,12 @@ mod tests {
             let fences = fences_of(&blocks);
             for &hash in hashes.iter().chain(&probes) {
                 let found = fences.find(hash);
+                let below = fences.begin_below(hash);
+                prop_assert!(blocks.iter().take_while(|block| block.0 < hash).count() as u64 <= below, "{hash} {below}");
+                prop_assert!(below <= blocks.len() as u64);
+                // As exact as the borders are apart: here, where remainders have bits to spare.
+                let is_near = |block: &&(u64, u64)| block.0.saturating_sub(hash) < 1 << 33;
+                prop_assert!(blocks.iter().take_while(is_near).count() as u64 >= below, "{hash} {below}");
                 for (i, &(first, last)) in blocks.iter().enumerate() {
                     prop_assert!(!(first..=last).contains(&hash) || found.contains(&(i as u64)), "{hash} {i} {found:?}");
                 }

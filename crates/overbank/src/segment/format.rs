@@ -4,13 +4,18 @@
 //!   block 0 …            n          n + f       n + f + m     n + f + m + 1
 //!   ├── data bodies ─────┼─ fences ─┼─ meta ────┼─ footer ────┤       every block sealed; the seal's tag is the part
 //!
+//!   Fences and meta that fit behind the footer are there, and have no blocks of their own (f = m = 0): where a segment is
+//!   short, one block is all that follows its data.
+//!
 //!   fences   2^lg_buckets + 1 bucket starts, u32      n remainders, u32        padding 0
 //!   meta     the structure's own bytes                                         padding 0
 //!   footer   0      8        10          12         13            14          16
 //!            ┼ magic ┼ version ┼ structure ┼ hash kind ┼ lg_buckets ┼ structure version
 //!            16                  24       32        40            48           56             64            72
-//!            ┼ seed fingerprint   ┼ blocks ┼ entries ┼ first hash   ┼ last hash  ┼ meta bytes   ┼ padding 0
+//!            ┼ seed fingerprint   ┼ blocks ┼ entries ┼ first hash   ┼ last hash  ┼ meta bytes   ┼ zeros ─┼ fences, meta │ padding 0
 //! ```
+//!
+//! Version 2, which is read, had fences and meta in blocks of their own always.
 
 use super::SegmentKind;
 use crate::bytes::ByteReader;
@@ -21,10 +26,11 @@ use crate::store::Structure;
 use crate::{Error, HashKind, Result};
 use std::path::Path;
 
-/// The version of this layout.
-pub(super) const VERSION: u16 = 2;
+/// The version of this layout, and the oldest that is read.
+pub(super) const VERSION: u16 = 3;
+const OLDEST_VERSION: u16 = 2;
 const MAGIC: &[u8; 8] = b"OVBKSEGM";
-const FOOTER_BYTES: usize = 72;
+pub(super) const FOOTER_BYTES: usize = 72;
 const _: () = assert!(FOOTER_BYTES <= BODY_BYTES);
 
 /// More blocks than this (16 TiB) do not fit the fences' 32-bit starts.
@@ -43,9 +49,26 @@ pub(super) fn lg_buckets_for(blocks: u64) -> u32 {
     blocks.checked_ilog2().unwrap_or(0).saturating_sub(LG_BUCKET_BLOCKS)
 }
 
-/// The last block's contents.
+/// How many blocks follow the data of a segment of `blocks` blocks without meta.
+pub(crate) fn blocks_behind(blocks: u64) -> u64 {
+    let fences_bytes = fences_bytes(blocks);
+    if is_short(fences_bytes) { 1 } else { 1 + fences_bytes.div_ceil(BODY_BYTES as u64) }
+}
+
+/// Bytes of the encoded fences, without padding.
+fn fences_bytes(blocks: u64) -> u64 {
+    if blocks == 0 { 0 } else { ((1u64 << lg_buckets_for(blocks)) + 1) * 4 + blocks * 4 }
+}
+
+/// Whether so many bytes of fences and meta fit behind the footer.
+fn is_short(bytes: u64) -> bool {
+    bytes <= (BODY_BYTES - FOOTER_BYTES) as u64
+}
+
+/// The last block's contents, but for what may lie behind it there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Footer {
+    pub(super) version: u16,
     pub(super) kind: SegmentKind,
     pub(super) blocks: u64,
     pub(super) entries: u64,
@@ -57,23 +80,28 @@ pub(super) struct Footer {
 impl Footer {
     /// Bytes of the encoded fences, without padding.
     pub(super) fn fences_bytes(&self) -> u64 {
-        if self.blocks == 0 { 0 } else { ((1u64 << lg_buckets_for(self.blocks)) + 1) * 4 + self.blocks * 4 }
+        fences_bytes(self.blocks)
+    }
+
+    /// Whether fences and meta are in the footer's block.
+    pub(super) fn has_all(&self) -> bool {
+        self.version > OLDEST_VERSION && is_short(self.fences_bytes().saturating_add(self.meta_bytes))
     }
 
     /// How many blocks the fences take.
     pub(super) fn fences_blocks(&self) -> u64 {
-        self.fences_bytes().div_ceil(BODY_BYTES as u64)
+        if self.has_all() { 0 } else { self.fences_bytes().div_ceil(BODY_BYTES as u64) }
     }
 
     /// How many blocks the structure's own bytes take.
     pub(super) fn meta_blocks(&self) -> u64 {
-        self.meta_bytes.div_ceil(BODY_BYTES as u64)
+        if self.has_all() { 0 } else { self.meta_bytes.div_ceil(BODY_BYTES as u64) }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version.to_le_bytes());
         out.extend_from_slice(&self.kind.structure.id.to_le_bytes());
         out.push(self.kind.hash_kind as u8);
         out.push(lg_buckets_for(self.blocks) as u8);
@@ -104,7 +132,7 @@ impl Footer {
         let mut fields = ByteReader::new(body);
         fields.magic("magic", *MAGIC)?;
         let version = fields.u16()?;
-        if version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
             let what = path.display().to_string();
             return Err(Error::UnsupportedVersion { what, found: version.into(), supported: VERSION.into() });
         }
@@ -118,6 +146,7 @@ impl Footer {
         let structure = Structure { id, version: fields.u16()? };
         let seed_fingerprint = fields.u64()?;
         let footer = Footer {
+            version,
             kind: SegmentKind { structure, seed_fingerprint, hash_kind },
             blocks: fields.u64()?,
             entries: fields.u64()?,
@@ -141,6 +170,10 @@ impl Footer {
             let (expected, found) = (footer.last_hash, footer.first_hash);
             let expected = format!("at most {expected:#x}");
             return Err(corrupt_bytes(40, "first hash", expected, format!("{found:#x}")));
+        }
+        fields.zeros(8)?;
+        if footer.has_all() {
+            fields.take((footer.fences_bytes() + footer.meta_bytes) as usize)?;
         }
         fields.only_zeros_left()?;
         Ok(footer)

@@ -1,7 +1,7 @@
 //! Opens a segment and reads its blocks.
 
 use super::fences::Fences;
-use super::format::{DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG};
+use super::format::{DATA_TAG, FENCES_TAG, FOOTER_BYTES, FOOTER_TAG, Footer, META_TAG};
 use super::{BODY_BYTES, Scan, SegmentKind};
 use crate::bytes::ByteReader;
 use crate::device::block::{self, BlockOwner};
@@ -12,6 +12,7 @@ use crate::{Error, Result};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use xxhash_rust::xxh3::Xxh3;
 
 /// How much is read at a time where a part is read in a row.
@@ -26,13 +27,15 @@ pub struct Segment {
     footer: Footer,
     fences: Fences,
     meta: Vec<u8>,
+    is_synced: AtomicBool,
 }
 
 impl Segment {
     /// Opens the segment that a [`SegmentWriter`](super::SegmentWriter) finished, and reads its fences and meta bytes.
     ///
     /// # Cost
-    /// Two block reads, and one for 1,632 data blocks and for 4,080 bytes of meta.
+    /// A block read; of more than some 900 data blocks, or 4,008 bytes of meta, one more for every 952 data blocks and for every 4,080
+    /// bytes of meta.
     ///
     /// # Errors
     /// `Incompatible` if it is of another structure, seed or hash than `kind`; `UnsupportedVersion`; `Corrupt`.
@@ -69,16 +72,50 @@ impl Segment {
         same_kind(kind, oldest_version, footer.kind)?;
         let fences_at = footer.blocks;
         let meta_at = fences_at + footer.fences_blocks();
-        let bytes = read_part(&*file, owner, fences_at..meta_at, footer.fences_bytes(), FENCES_TAG)?;
+        let fences_bytes = footer.fences_bytes();
+        let (fences, meta, fences_in) = if footer.has_all() {
+            // The footer has seen to it that there are so many bytes.
+            let rest = last.get(FOOTER_BYTES..).unwrap_or_default();
+            let (fences, rest) = rest.split_at(fences_bytes as usize);
+            (fences.to_vec(), rest[..footer.meta_bytes as usize].to_vec(), blocks - 1)
+        } else {
+            let fences = read_part(&*file, owner, fences_at..meta_at, fences_bytes, FENCES_TAG)?;
+            let meta_end = meta_at + footer.meta_blocks();
+            (fences, read_part(&*file, owner, meta_at..meta_end, footer.meta_bytes, META_TAG)?, fences_at)
+        };
         let fences = if footer.blocks == 0 {
             Fences::new(&Default::default())
         } else {
             let hashes = (footer.first_hash, footer.last_hash);
-            Fences::decode(&bytes, footer.blocks, hashes, fences_at * BLOCK_BYTES as u64, path)?
+            Fences::decode(&fences, footer.blocks, hashes, fences_in * BLOCK_BYTES as u64, path)?
         };
-        let meta_end = meta_at + footer.meta_blocks();
-        let meta = read_part(&*file, owner, meta_at..meta_end, footer.meta_bytes, META_TAG)?;
-        Ok(Self { file, owner, file_ref: *file_ref, footer, fences, meta })
+        let is_synced = AtomicBool::new(true);
+        Ok(Self { file, owner, file_ref: *file_ref, footer, fences, meta, is_synced })
+    }
+
+    /// What a writer has just written; not durable yet.
+    pub(super) fn written(
+        file: Arc<dyn DeviceFile>,
+        owner: BlockOwner,
+        file_ref: FileRef,
+        footer: Footer,
+        fences: Fences,
+        meta: &[u8],
+    ) -> Self {
+        let is_synced = AtomicBool::new(false);
+        Self { file, owner, file_ref, footer, fences, meta: meta.to_vec(), is_synced }
+    }
+
+    /// Makes it durable, unless it is. A failed sync is not tried again: the store is poisoned.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn sync(&self) -> Result<()> {
+        if !self.is_synced.load(Ordering::Acquire) {
+            self.file.sync()?;
+            self.is_synced.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// What it is of.
@@ -123,6 +160,14 @@ impl Segment {
     /// Two cache misses, no I/O.
     pub fn find(&self, hash: u64) -> Range<u64> {
         self.fences.find(hash)
+    }
+
+    /// How many data blocks, from the first on, may hold a hash below `hash`: no other does.
+    ///
+    /// # Cost
+    /// Two cache misses, no I/O.
+    pub fn blocks_below(&self, hash: u64) -> u64 {
+        self.fences.begin_below(hash)
     }
 
     /// Reads data blocks with up to `depth` reads in flight; `done(i, body)` is called for `numbers[i]` as it arrives, in

@@ -100,14 +100,20 @@ proptest! {
 
 #[test]
 fn every_flipped_byte_is_corrupt() {
+    flip_bytes(b"the structure's own", 3);
+    // Two of data, one of fences, two of meta, and the footer.
+    flip_bytes(&[7; 5000], 6);
+}
+
+fn flip_bytes(meta: &[u8], blocks: u64) {
     let device = Arc::new(MemoryDevice::new());
     let store = store_on(device.clone());
     let before = device.list().unwrap();
     let entries = uniform(500);
-    let info = write_entries(store.files(), &entries, 255, b"the structure's own");
+    let info = write_entries(store.files(), &entries, 255, meta);
     let name = device.list().unwrap().into_iter().find(|name| !before.contains(name)).unwrap();
     let file = device.open(&name, Access::Write).unwrap();
-    assert_eq!(info.file.bytes, 5 * BLOCK_BYTES as u64, "two of data, fences, meta, footer");
+    assert_eq!(info.file.bytes, blocks * BLOCK_BYTES as u64);
     let everything = |segment: Segment| -> Result<()> {
         scan_all(&segment)?;
         segment.verify()
@@ -150,8 +156,16 @@ fn a_footer_whose_seal_is_right_and_whose_fields_are_not_is_corrupt() {
     use format::Footer;
     let path = std::path::Path::new("f");
     let blocks = 5000;
-    let footer =
-        Footer { kind: KIND, blocks, entries: 9, first_hash: 3, last_hash: 7 << 60, meta_bytes: 5000 };
+    let version = format::VERSION;
+    let footer = Footer {
+        version,
+        kind: KIND,
+        blocks,
+        entries: 9,
+        first_hash: 3,
+        last_hash: 7 << 60,
+        meta_bytes: 5000,
+    };
     let file_bytes = (blocks + footer.fences_blocks() + 2 + 1) * BLOCK_BYTES as u64;
     let good = footer.encode();
     assert_eq!(Footer::decode(&good, file_bytes, path).unwrap(), footer);
@@ -174,6 +188,67 @@ fn a_footer_whose_seal_is_right_and_whose_fields_are_not_is_corrupt() {
     for length in 0..good.len() {
         let cut = Footer::decode(&good[..length], file_bytes, path);
         assert!(length >= 64 || matches!(cut, Err(Error::Corrupt { .. })), "{length}");
+    }
+}
+
+#[test]
+fn fences_and_meta_that_fit_behind_the_footer_are_there_and_of_version_2_never() {
+    let device = SimDevice::new(1);
+    let store = store_on(Arc::new(device.clone()));
+    // 4,008 bytes fit: two fences with their bucket, 16 bytes, leave 3,992.
+    for (version, meta_bytes, behind) in [(3, 0, 1), (3, 3992, 1), (3, 3993, 3), (2, 0, 2), (2, 3992, 3)] {
+        let mut writer = SegmentWriter::create(store.files(), KIND).unwrap().of_version(version);
+        writer.push_block(1, 4, 2, &[1; 9]).unwrap();
+        writer.push_block(5, 9, 2, &[2; 9]).unwrap();
+        let info = writer.finish(&vec![7; meta_bytes]).unwrap();
+        assert_eq!(info.file.bytes / BLOCK_BYTES as u64, 2 + behind, "{version}, {meta_bytes}");
+        device.reset_counts();
+        let segment = Segment::open(store.files(), &info.file, KIND).unwrap();
+        assert_eq!(device.io_counts().blocks_read, behind, "{version}, {meta_bytes}");
+        assert_eq!((segment.find(3), segment.find(7), segment.find(10)), (0..1, 1..2, 0..0));
+        assert_eq!(segment.meta(), vec![7; meta_bytes]);
+        segment.verify().unwrap();
+    }
+    for blocks in [0, 1, 3, 900, 944, 945, 946, 4000] {
+        let mut writer = SegmentWriter::create(store.files(), KIND).unwrap();
+        (0..blocks).for_each(|number| writer.push_block(number, number, 1, &[1]).unwrap());
+        let info = writer.finish(b"").unwrap();
+        assert_eq!(info.file.bytes / BLOCK_BYTES as u64, blocks + blocks_behind(blocks), "{blocks} blocks");
+    }
+}
+
+#[test]
+fn a_segment_that_was_left_open_is_the_one_that_is_read_back_and_durable_once_it_was_synced() {
+    let device = SimDevice::new(1);
+    let store = store_on(Arc::new(device.clone()));
+    let mut writer = SegmentWriter::create_pieces(store.files(), KIND, 2 * BLOCK_BYTES, false).unwrap();
+    device.reset_counts();
+    for number in 0..7u64 {
+        // What was in the block's place before is not there any more.
+        let fill = |body: &mut [u8]| body.fill(number as u8 + 1);
+        writer.push_block_with(number << 60, number << 60 | 9, 3, fill).unwrap();
+    }
+    let written = writer.finish_open(b"meta").unwrap();
+    let counts = device.io_counts();
+    assert_eq!((counts.blocks_written, counts.writes, counts.blocks_read, counts.syncs), (8, 4, 0, 0));
+    written.sync().unwrap();
+    written.sync().unwrap();
+    assert_eq!(device.io_counts().syncs, 1);
+    let read = Segment::open(store.files(), &written.file_ref(), KIND).unwrap();
+    for segment in [&written, &read] {
+        assert_eq!((segment.blocks(), segment.entries(), segment.meta()), (7, 21, &b"meta"[..]));
+        assert_eq!(segment.find(3 << 60), 3..4);
+        assert_eq!((segment.blocks_below(3 << 60), segment.blocks_below(3 << 60 | 1)), (3, 4));
+        assert_eq!((segment.blocks_below(0), segment.blocks_below(u64::MAX)), (0, 7));
+        let mut seen = 0;
+        let each = &mut |number: usize, body: &[u8]| {
+            assert!(body.iter().all(|&byte| usize::from(byte) == number + 1));
+            seen += 1;
+            Ok(())
+        };
+        segment.read_blocks(&[0, 1, 2, 3, 4, 5, 6], 4, each).unwrap();
+        assert_eq!(seen, 7);
+        segment.verify().unwrap();
     }
 }
 

@@ -1,8 +1,8 @@
 //! Writes a segment as a stream.
 
 use super::fences::{Borders, Fences};
-use super::format::{BLOCKS_MAX, DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG};
-use super::{BODY_BYTES, SegmentKind};
+use super::format::{BLOCKS_MAX, DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG, VERSION};
+use super::{BODY_BYTES, Segment, SegmentKind};
 use crate::device::behind::Pieces;
 use crate::device::block::{self, BlockOwner, Seal};
 use crate::device::{BLOCK_BYTES, DeviceFile};
@@ -39,6 +39,7 @@ pub struct SegmentWriter {
     entries: u64,
     sealed: Sealed,
     finished: bool,
+    version: u16,
 }
 
 impl SegmentWriter {
@@ -55,8 +56,22 @@ impl SegmentWriter {
     /// # Errors
     /// What [`Files::create`] says.
     pub fn create_behind(files: &Files, kind: SegmentKind, is_behind: bool) -> Result<Self> {
+        Self::create_pieces(files, kind, WRITE_BYTES, is_behind)
+    }
+
+    /// [`SegmentWriter::create`] that writes `piece_bytes`, a multiple of 4096 above 0, at a time; if `is_behind`, a thread writes a piece
+    /// while the next is filled.
+    ///
+    /// # Errors
+    /// What [`Files::create`] says.
+    pub fn create_pieces(
+        files: &Files,
+        kind: SegmentKind,
+        piece_bytes: usize,
+        is_behind: bool,
+    ) -> Result<Self> {
         let (id, file) = files.create()?;
-        let sealed = Sealed::new(Arc::clone(&file), is_behind);
+        let sealed = Sealed::new(Arc::clone(&file), piece_bytes, is_behind);
         Ok(Self {
             files: files.clone(),
             id,
@@ -67,7 +82,15 @@ impl SegmentWriter {
             entries: 0,
             sealed,
             finished: false,
+            version: VERSION,
         })
+    }
+
+    /// Has it end as one of an older version does.
+    #[cfg(test)]
+    pub(super) fn of_version(mut self, version: u16) -> Self {
+        self.version = version;
+        self
     }
 
     /// Adds a block of `entries` entries whose hashes, their 64 most significant bits, go from `first_hash` to
@@ -79,6 +102,28 @@ impl SegmentWriter {
     /// # Errors
     /// `InvalidOption` if the block is too long, or out of order; `Full` or `Io` from the device.
     pub fn push_block(&mut self, first_hash: u64, last_hash: u64, entries: u64, body: &[u8]) -> Result<()> {
+        if body.len() > BODY_BYTES {
+            return Err(Error::InvalidOption {
+                name: "a block",
+                value: format!("{} bytes", body.len()),
+                why: format!("a body has at most {BODY_BYTES} bytes"),
+            });
+        }
+        self.push_block_with(first_hash, last_hash, entries, |whole| put_body(whole, body))
+    }
+
+    /// As [`push_block`](Self::push_block), with a body that `fill` composes in its place: all [`BODY_BYTES`] of it, for what was there is
+    /// of some earlier block.
+    ///
+    /// # Errors
+    /// As [`push_block`](Self::push_block).
+    pub fn push_block_with(
+        &mut self,
+        first_hash: u64,
+        last_hash: u64,
+        entries: u64,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<()> {
         let last = if self.borders.len() == 0 { 0 } else { self.borders.last_hash() };
         if first_hash < last || last_hash < first_hash {
             return Err(Error::InvalidOption {
@@ -87,14 +132,14 @@ impl SegmentWriter {
                 why: format!("blocks come in hash order, after {last:#x}"),
             });
         }
-        if body.len() > BODY_BYTES || self.borders.len() as u64 >= BLOCKS_MAX {
+        if self.blocks() >= BLOCKS_MAX {
             return Err(Error::InvalidOption {
                 name: "a block",
-                value: format!("{} bytes, number {}", body.len(), self.borders.len()),
-                why: format!("a body has at most {BODY_BYTES} bytes, a segment at most {BLOCKS_MAX} blocks"),
+                value: format!("number {}", self.borders.len()),
+                why: format!("a segment has at most {BLOCKS_MAX} blocks"),
             });
         }
-        self.sealed.push(self.owner, DATA_TAG, body)?;
+        self.sealed.push(self.owner, DATA_TAG, fill)?;
         self.borders.push(first_hash, last_hash);
         self.entries += entries;
         Ok(())
@@ -110,7 +155,27 @@ impl SegmentWriter {
     /// # Errors
     /// `Full` or `Io` from the device.
     pub fn finish(mut self, meta: &[u8]) -> Result<SegmentInfo> {
+        let (file, footer, _) = self.write_rest(meta)?;
+        self.file.sync()?;
+        self.finished = true;
+        Ok(SegmentInfo { file, blocks: footer.blocks, entries: footer.entries })
+    }
+
+    /// As [`finish`](Self::finish), but the segment is open, without that anything is read back, and not durable before
+    /// [`Segment::sync`].
+    ///
+    /// # Errors
+    /// `Full` or `Io` from the device.
+    pub fn finish_open(mut self, meta: &[u8]) -> Result<Segment> {
+        let (file_ref, footer, fences) = self.write_rest(meta)?;
+        self.finished = true;
+        Ok(Segment::written(Arc::clone(&self.file), self.owner, file_ref, footer, fences, meta))
+    }
+
+    /// Writes what follows the data.
+    fn write_rest(&mut self, meta: &[u8]) -> Result<(FileRef, Footer, Fences)> {
         let footer = Footer {
+            version: self.version,
             kind: self.kind,
             blocks: self.blocks(),
             entries: self.entries,
@@ -118,22 +183,36 @@ impl SegmentWriter {
             last_hash: self.borders.last_hash(),
             meta_bytes: meta.len() as u64,
         };
-        let fences = Fences::new(&self.borders).encode();
-        let parts = [(FENCES_TAG, &*fences), (META_TAG, meta), (FOOTER_TAG, &*footer.encode())];
-        for (tag, bytes) in parts {
-            for body in bytes.chunks(BODY_BYTES) {
-                self.sealed.push(self.owner, tag, body)?;
-            }
+        let fences = Fences::new(&self.borders);
+        let (encoded, mut last) = (fences.encode(), footer.encode());
+        if footer.has_all() {
+            last.extend_from_slice(&encoded);
+            last.extend_from_slice(meta);
+        } else {
+            self.push_part(FENCES_TAG, &encoded)?;
+            self.push_part(META_TAG, meta)?;
         }
+        self.push_part(FOOTER_TAG, &last)?;
         self.sealed.flush()?;
         self.sealed.pieces.finish()?;
-        self.file.sync()?;
-        self.finished = true;
         // 0 stands for a file that is written in place.
         let xxh3 = self.sealed.hash.digest128().max(1);
-        let file = FileRef { id: self.id, bytes: self.sealed.number() * BLOCK_BYTES as u64, xxh3 };
-        Ok(SegmentInfo { file, blocks: footer.blocks, entries: footer.entries })
+        let bytes = self.sealed.number() * BLOCK_BYTES as u64;
+        Ok((FileRef { id: self.id, bytes, xxh3 }, footer, fences))
     }
+
+    fn push_part(&mut self, tag: u32, bytes: &[u8]) -> Result<()> {
+        bytes
+            .chunks(BODY_BYTES)
+            .try_for_each(|body| self.sealed.push(self.owner, tag, |whole| put_body(whole, body)))
+    }
+}
+
+/// Puts a body that may be shorter than a block's, and zeros behind it.
+fn put_body(whole: &mut [u8], body: &[u8]) {
+    let (front, padding) = whole.split_at_mut(body.len());
+    front.copy_from_slice(body);
+    padding.fill(0);
 }
 
 impl Drop for SegmentWriter {
@@ -150,14 +229,16 @@ impl Drop for SegmentWriter {
 /// Seals blocks and writes them in large pieces.
 struct Sealed {
     pieces: Pieces,
+    piece_bytes: usize,
     /// Bytes of the piece that hold blocks.
     filled: usize,
     hash: Xxh3,
 }
 
 impl Sealed {
-    fn new(file: Arc<dyn DeviceFile>, is_behind: bool) -> Self {
-        Self { pieces: Pieces::new(file, WRITE_BYTES, is_behind), filled: 0, hash: Xxh3::new() }
+    fn new(file: Arc<dyn DeviceFile>, piece_bytes: usize, is_behind: bool) -> Self {
+        let pieces = Pieces::new(file, piece_bytes, is_behind);
+        Self { pieces, piece_bytes, filled: 0, hash: Xxh3::new() }
     }
 
     /// Blocks sealed so far.
@@ -165,14 +246,13 @@ impl Sealed {
         (self.pieces.written_bytes() + self.filled as u64) / BLOCK_BYTES as u64
     }
 
-    fn push(&mut self, owner: BlockOwner, tag: u32, body: &[u8]) -> Result<()> {
+    fn push(&mut self, owner: BlockOwner, tag: u32, fill: impl FnOnce(&mut [u8])) -> Result<()> {
         let number = self.number();
         let block = &mut self.pieces.piece()[self.filled..self.filled + BLOCK_BYTES];
-        block[..body.len()].copy_from_slice(body);
-        block[body.len()..BODY_BYTES].fill(0);
+        fill(&mut block[..BODY_BYTES]);
         block::seal(block, owner, number, Seal { tag, sequence: 0 });
         self.filled += BLOCK_BYTES;
-        if self.filled == WRITE_BYTES { self.flush() } else { Ok(()) }
+        if self.filled == self.piece_bytes { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<()> {

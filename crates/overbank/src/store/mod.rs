@@ -220,6 +220,12 @@ impl Store {
         &self.owner.workers
     }
 
+    /// How many threads a call may start for itself: as many as there are workers, and where the store is read-only and has none, as the
+    /// options asked for.
+    pub(crate) fn threads_of_calls(&self) -> usize {
+        if self.is_read_only() { self.core.options.threads } else { self.workers().threads() }
+    }
+
     /// The data files, for summaries that write between commits.
     pub fn files(&self) -> &Files {
         &self.core.files

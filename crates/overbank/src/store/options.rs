@@ -61,7 +61,8 @@ impl StoreOptions {
         self
     }
 
-    /// Background threads; 0 runs background jobs where they are spawned, which is deterministic.
+    /// Background threads; 0 runs background jobs where they are spawned, which is deterministic. A read-only store has no jobs; there,
+    /// a large batch of estimates reads ahead on a thread of its own unless this is 0.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self

@@ -37,11 +37,13 @@ pub const QUOTIENT_FILTER: Kind = Kind { id: 5, version: 1, name: "quotient filt
 /// The whole picture of a stream.
 pub const PROFILE: Kind = Kind { id: 16, version: 2, name: "profile" };
 /// Counts of keys on flash.
-pub const FREQUENCY: Kind = Kind { id: 17, version: 3, name: "frequency sketch" };
+pub const FREQUENCY: Kind = Kind { id: 17, version: 4, name: "frequency sketch" };
 /// A file of sorted fingerprints. No summary by itself: its files are of a filter.
 pub const FINGERPRINT_SEGMENT: Kind = Kind { id: 18, version: 1, name: "file of fingerprints" };
 /// Membership beyond RAM.
 pub const FILTER: Kind = Kind { id: 19, version: 2, name: "filter" };
+/// A file of updates that the pages of a frequency sketch do not hold yet. No summary by itself.
+pub const FREQUENCY_LOG: Kind = Kind { id: 20, version: 1, name: "log of a frequency sketch" };
 /// Rows that a stopped run of the command could not print.
 pub const OWED_OUTPUT: Kind = Kind { id: 64, version: 1, name: "owed output" };
 /// Which fields of a row are the key, the weight and the value of a store.
@@ -58,6 +60,7 @@ pub const ALL: &[Kind] = &[
     FREQUENCY,
     FINGERPRINT_SEGMENT,
     FILTER,
+    FREQUENCY_LOG,
     OWED_OUTPUT,
     STREAM_KEY,
 ];

@@ -162,9 +162,16 @@ fn rounds_read_ahead_answer_what_rounds_read_in_turn_would() {
         let one_by_one: Vec<u64> =
             hashes.iter().step_by(997).map(|&h| sketch.estimate(&[h]).unwrap()[0]).collect();
         assert!(one_by_one.iter().eq(ahead.iter().step_by(997)));
-        // An unreadable page ends the batch on either path.
         store.commit(b"").unwrap();
         drop((sketch, store));
+        // A store that is only read has no workers, and reads ahead all the same where it may start threads.
+        for threads in [0, 2] {
+            let store = Store::open_read_only_on(device.clone(), options(threads)).unwrap();
+            let sketch = store.frequency("f", FrequencyOptions::new()).unwrap();
+            assert_eq!(sketch.sketch.lanes_max.load(Ordering::Relaxed) > 1, threads > 0);
+            assert_eq!(sketch.estimate(&hashes).unwrap(), ahead);
+        }
+        // An unreadable page ends the batch on either path.
         let name = device
             .list()
             .unwrap()
