@@ -22,6 +22,11 @@ pub(crate) enum Failure {
         "standard output is closed, so the answer would be lost; give it a file, a pipe, or /dev/null if it is not wanted"
     )]
     NoOutput,
+    /// There is no standard input.
+    #[error(
+        "standard input is closed, so there is nothing to read; name a file, or give it a file or a pipe, or /dev/null if it is to be empty"
+    )]
+    NoInput,
     /// The output cannot be written.
     #[error("cannot write to {place}: {source}; {}", remedy(source))]
     Output {

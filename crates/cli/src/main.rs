@@ -3,7 +3,7 @@
 mod allocator;
 mod announce;
 mod arguments;
-mod closed_output;
+mod closed;
 mod commands;
 mod escape;
 mod failure;
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
     };
-    if closed_output::was_closed() && arguments.command.prints() {
+    if closed::output_was() && arguments.command.prints() {
         let failure = Failure::NoOutput;
         failure.say();
         return ExitCode::from(failure.exit_code());

@@ -37,6 +37,11 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     }
 }
 
+/// So many things: `1 run`, `2 runs`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn count(value: impl Into<u128>) -> String {
     let digits = value.into().to_string();

@@ -34,7 +34,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/overbank/tests/fork.rs",
     "crates/capi/",
     "crates/cli/src/allocator.rs",
-    "crates/cli/src/closed_output.rs",
+    "crates/cli/src/closed.rs",
     "bench/src/mapping.rs",
 ];
 
@@ -90,7 +90,7 @@ pub(crate) fn rust(source: &Source<'_>, test_only: bool, faults: &mut Vec<Fault>
             fault(
                 at,
                 "unsafe",
-                "unsafe code belongs into bits/, device/file*, the C interface, the command's allocator.rs and closed_output.rs, the \
+                "unsafe code belongs into bits/, device/file*, the C interface, the command's allocator.rs and closed.rs, the \
                  bench's mapping.rs, the test that forks or tests/counting"
                     .into(),
             );

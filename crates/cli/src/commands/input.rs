@@ -4,13 +4,13 @@ use super::losses::{Losses, ROWS_SHOWN, Tally};
 use super::rejects::{Rejects, Start};
 use crate::arguments::{InputArguments, MissingName};
 use crate::failure::Failure;
-use crate::units;
+use crate::{closed, units};
 use overbank::pipeline::Rows;
 use overbank::profile::{KeyedRows, Parse, Plan};
 use overbank::{KeyHash, KeyHasher};
 use overbank_ingest::{Batch, Chunk, Missing, Options, Parser, Position, Reader};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const STANDARD_INPUT: &str = "/proc/self/fd/0";
@@ -23,6 +23,7 @@ pub(super) fn reader_options(
     value: Option<&String>,
     keeps_rows: bool,
 ) -> Result<Options, Failure> {
+    not_closed(&arguments.files)?;
     let mut options = Options::new(&arguments.files);
     options.header = !arguments.no_header;
     options.format = arguments.format.format(arguments.delimiter, options.header).map_err(Failure::Usage)?;
@@ -52,6 +53,14 @@ pub(super) fn reader_options(
     options.keep_rejects = arguments.rejects.is_some();
     options.bad_rows_kept = ROWS_SHOWN;
     Ok(options)
+}
+
+/// Refuses a standard input that is not there: it is no empty one.
+pub(super) fn not_closed(inputs: &[PathBuf]) -> Result<(), Failure> {
+    match inputs.iter().any(|input| input == Path::new("-")) && closed::input_was() {
+        true => Err(Failure::NoInput),
+        false => Ok(()),
+    }
 }
 
 /// Chunks of a size that the plan has room for.

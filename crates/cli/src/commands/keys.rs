@@ -5,6 +5,7 @@
 //!
 //! They are asked in batches, each answered before the next is read: a file of keys of any length takes the memory of one batch.
 
+use super::input;
 use crate::arguments::KeyArguments;
 use crate::failure::Failure;
 use crate::stream_fields::StreamFields;
@@ -73,6 +74,7 @@ impl<'a> Keys<'a> {
             visit(key.as_bytes())?;
         }
         let Some(path) = &arguments.keys_from else { return Ok(()) };
+        input::not_closed(std::slice::from_ref(path))?;
         let mut options = Options::new([path]);
         (options.format, options.nul_ends_lines) = (Format::Lines, arguments.null);
         options.record_bytes_max = KEY_BYTES_MAX;

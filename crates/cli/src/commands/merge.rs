@@ -47,7 +47,10 @@ pub(crate) fn run(arguments: &MergeStoresArguments) -> CommandResult {
         print_json(&picture::merged_json(&arguments.stores, &report))?;
     } else {
         let mut page = Page::new();
-        page.heading(&format!("{} stores in {}", sources.len(), arguments.out.display()), "");
+        page.heading(
+            &format!("{} in {}", units::counted(sources.len() as u64, "store"), arguments.out.display()),
+            "",
+        );
         picture::stream_lines(&mut page, &report, &[]);
         picture::heavy_section(&mut page, &report);
         page.print()?;

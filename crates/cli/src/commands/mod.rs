@@ -48,6 +48,12 @@ pub(crate) fn open_profile(directory: &Path) -> Result<(Store, Profile), Failure
             directory.display()
         )));
     }
+    if store.summaries().is_empty() {
+        return Err(Failure::Usage(format!(
+            "{} holds nothing yet: whoever made it has committed nothing; name another store, or fill it with profile or count",
+            directory.display()
+        )));
+    }
     let profile = Profile::load(&store)?;
     Ok((store, profile))
 }

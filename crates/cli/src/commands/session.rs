@@ -24,10 +24,6 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn open(job: &Job<'_>, plan: Plan, threads: usize) -> Result<Self, Failure> {
         let arguments = job.arguments;
-        if let Some(flash) = &job.flash {
-            // Refused before there is a store.
-            plan.fitted(&flash.options, threads)?.plan()?;
-        }
         let memory_bytes = usize::try_from(arguments.machine.memory).unwrap_or(usize::MAX);
         let mut options = StoreOptions::new()
             .memory_bytes(memory_bytes)

@@ -70,6 +70,11 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     let shares = plan(arguments.machine.memory, job.flash.is_some())?;
     let threads = working_threads(&arguments.machine, &shares);
     let mut options = input::reader_options(&arguments.input, arguments.weight.as_ref(), job.value, false)?;
+    // What cannot be, and an input that is not there, are found before there is a store.
+    if let Some(flash) = &job.flash {
+        shares.fitted(&flash.options, threads)?.plan()?;
+    }
+    Reader::open(options.clone())?;
     announce::at("opening");
     let session = Session::open(job, shares, threads)?;
     announce::at("opened");

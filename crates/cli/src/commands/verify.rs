@@ -58,9 +58,9 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         return Ok(Outcome::Found);
     }
     Err(Failure::Usage(format!(
-        "{} is damaged in {} places; restore it from a copy, or profile the stream again",
+        "{} is damaged in {}; restore it from a copy, or profile the stream again",
         arguments.store.display(),
-        report.damaged.len()
+        units::counted(report.damaged.len() as u64, "place")
     )))
 }
 

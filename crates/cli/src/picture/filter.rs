@@ -144,9 +144,9 @@ pub(crate) fn filter_lines(page: &mut Page, facts: &FilterFacts) {
     let bits = match on_flash {
         0 => String::new(),
         keys => format!(
-            "{:.1} bits a key, {} runs",
+            "{:.1} bits a key, {}",
             report.flash_bytes as f64 * 8.0 / keys as f64,
-            report.runs.len()
+            units::counted(report.runs.len() as u64, "run")
         ),
     };
     page.fact("flash", &units::bytes(report.flash_bytes), &bits);

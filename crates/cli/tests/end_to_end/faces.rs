@@ -126,6 +126,27 @@ fn a_reader_that_leaves_ends_the_command_in_silence() {
 }
 
 #[test]
+fn a_closed_standard_input_is_no_empty_one() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    overbank("profile --quiet --store").with(&store).fed("a\n").run().text();
+    let asked = format!("estimate --keys-from - {}", store.display());
+    let commands =
+        ["profile", "dedup -", "filter build new", "count --store new", "dedup --remove --store new", &asked];
+    for command in commands {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec \"$0\" {command} <&-"), env!("CARGO_BIN_EXE_overbank")]);
+        let ran = Ran::from(shell.current_dir(place.path()).output().unwrap());
+        ran.ends_naming(2, &["standard input is closed", "/dev/null"]);
+        assert!(!place.path().join("new").exists(), "{command}");
+    }
+    // One that nobody wants may be closed.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec \"$0\" top {} <&-", store.display()), env!("CARGO_BIN_EXE_overbank")]);
+    Ran::from(shell.output().unwrap()).text();
+}
+
+#[test]
 fn a_closed_standard_output_is_an_error() {
     let place = tempfile::tempdir().unwrap();
     let input = file(place.path(), "rows", "a\nb\na\n");

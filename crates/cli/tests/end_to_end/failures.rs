@@ -106,6 +106,39 @@ fn inputs_that_cannot_be_read_are_named() {
 }
 
 #[test]
+fn an_input_that_is_not_there_is_found_before_there_is_a_store() {
+    let place = tempfile::tempdir().unwrap();
+    let (store, missing) = (place.path().join("store"), place.path().join("missing"));
+    let commands = [
+        "profile --store",
+        "count --store",
+        "dedup --store",
+        "dedup --row-numbers --store",
+        "dedup --remove --store",
+        "filter build",
+    ];
+    for command in commands {
+        overbank(command).with(&store).with(&missing).run().fails_naming(&["cannot open", "missing"]);
+        assert!(!store.exists(), "{command}");
+    }
+}
+
+#[test]
+fn a_store_in_which_nothing_was_committed_says_so() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let table = file(place.path(), "t.csv", "id\n1\n");
+    overbank("profile --key idd --store").with(&store).with(&table).run().fails_naming(&["idd"]);
+    for command in ["top", "distinct", "quantile", "estimate"] {
+        let run = overbank(command).with(&store);
+        let run = if command == "estimate" { run.with("1") } else { run };
+        run.run().fails_naming(&["store holds nothing yet", "profile or count"]);
+    }
+    overbank("seen").with(&store).with("1").run().fails_naming(&["holds no filter"]);
+    overbank("profile --quiet --key id --store").with(&store).with(&table).run().text();
+}
+
+#[test]
 fn damaged_compression_is_an_error_and_not_a_short_answer() {
     let place = tempfile::tempdir().unwrap();
     let whole = zstd::encode_all(&lines(&keys(32, 20_000, 5_000))[..], 1).unwrap();

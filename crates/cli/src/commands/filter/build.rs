@@ -25,6 +25,7 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     Written { store: Some(&arguments.store), rejects, ..Written::default() }.check()?;
     let mut pass = Pass::new(&arguments.input, machine, Printed::Nothing, &interrupt)?;
     check_options(&arguments.filter, machine.memory, None, pass.threads)?;
+    pass.check_inputs()?;
     pass.appends = arguments.append;
     let wanted = Wanted {
         store: Some(&arguments.store),

@@ -47,6 +47,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     let mut pass = Pass::new(&arguments.input, machine, printed, &interrupt)?;
     let window = arguments.window.map(Into::into);
     check_options(&arguments.filter, machine.memory, window, pass.threads)?;
+    pass.check_inputs()?;
     let parquet =
         pass.parquet_inputs()?.map(|inputs| ParquetWanted { inputs, bytes_max: pass.parquet_bytes_max() });
     let is_parquet = parquet.is_some();

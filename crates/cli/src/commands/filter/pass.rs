@@ -90,6 +90,11 @@ impl<'a> Pass<'a> {
         Ok(Self { arguments, options, memory_bytes, threads, appends: false, keys_before: 0, is_quiet })
     }
 
+    /// Finds an input that is not there, before there is a store.
+    pub(super) fn check_inputs(&self) -> Result<(), Failure> {
+        Ok(Reader::open(self.options.clone()).map(drop)?)
+    }
+
     /// The inputs, if rows that are printed are to be written as Parquet: if they come from there.
     pub(super) fn parquet_inputs(&self) -> Result<Option<Vec<PathBuf>>, Failure> {
         if self.options.keep_rows { Ok(overbank_ingest::parquet_inputs(&self.options)?) } else { Ok(None) }
