@@ -331,7 +331,10 @@ mod tests {
                 let least = least_bytes(shape, pending, writers);
                 for memory_bytes in [least, least + 1, least + 4096, 3 * least / 2, 3 * least, 1 << 40] {
                     let buffer = buffer_bytes(shape, memory_bytes, pending, writers);
-                    assert!(buffer >= Buffer::least_bytes(), "{buffer} of {memory_bytes} for {writers} writers");
+                    assert!(
+                        buffer >= Buffer::least_bytes(),
+                        "{buffer} of {memory_bytes} for {writers} writers"
+                    );
                     let all = writers * (buffer + WRITER_BYTES);
                     assert!(all + pass_bytes(shape, memory_bytes, pending, writers) <= memory_bytes);
                 }
