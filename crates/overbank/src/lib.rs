@@ -14,7 +14,7 @@
 //! | which keys are heavy? | [`SpaceSaving`](sketch::SpaceSaving) | [`Store::sketch`] | RAM | too high, with bounds; misses no key above a weight that it states |
 //! | the median, the 99th percentile? | [`DdSketch`](sketch::DdSketch) | [`Store::sketch`] | RAM, some KiB | by 1 % of the value, or what you choose |
 //! | was it seen, with removals and counts, in RAM? | [`QuotientFilter`](filter::QuotientFilter) | [`Store::sketch`] | RAM | as the filter |
-//! | all of that about a stream, in one pass of many threads | [`Profile`](profile::Profile) | [`Profile::attach`](profile::Profile::attach) | RAM, counts beyond | all bounds given |
+//! | all of that about a stream, in one pass of many threads | [`Profile`] | [`Store::profile`] | RAM, counts beyond | all bounds given |
 //!
 //! Every structure of RAM also works by itself, without a store, and goes to bytes and back.
 //!
@@ -121,5 +121,6 @@ pub use error::{Error, Result};
 pub use filter::cascade::{Filter, FilterOptions, Maplet, MapletOptions};
 pub use frequency::{Frequency, FrequencyOptions, FrequencyWindow};
 pub use keyhash::{HashKind, KeyHash, KeyHasher, Seed};
+pub use profile::{Profile, ProfileOptions};
 pub use store::{Store, StoreOptions};
 pub use stored::{Sketch, Stored};

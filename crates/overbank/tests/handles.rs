@@ -1,7 +1,7 @@
 //! What a store opens is shared by threads.
 
 use overbank::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
-use overbank::{Filter, Frequency, FrequencyWindow, Maplet, Store, Stored};
+use overbank::{Filter, Frequency, FrequencyWindow, Maplet, Profile, Store, Stored};
 
 fn is_handle<T: Clone + Send + Sync + 'static>() {}
 
@@ -12,6 +12,7 @@ fn handles_are_cloned_and_shared_by_threads() {
     is_handle::<Maplet>();
     is_handle::<Frequency>();
     is_handle::<FrequencyWindow>();
+    is_handle::<Profile>();
     is_handle::<Stored<CountMin<u32>>>();
     is_handle::<Stored<CountMin<u64>>>();
     is_handle::<Stored<HyperLogLog>>();
@@ -23,7 +24,6 @@ fn handles_are_cloned_and_shared_by_threads() {
 #[test]
 fn what_is_not_a_handle_still_moves_between_threads() {
     fn moves<T: Send + Sync + 'static>() {}
-    moves::<overbank::profile::Profile>();
     moves::<overbank::store::VerifyReport>();
     moves::<overbank::Error>();
 }

@@ -2,7 +2,7 @@
 
 use crate::{Target, Verdict};
 use overbank::pipeline::Rows;
-use overbank::profile::{KeyedRows, Parse, Profile, SHARDS};
+use overbank::profile::{KeyedRows, Parse, Profile, ProfileOptions, SHARDS};
 use overbank::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
 use overbank::store::{Files, Participant, Prepared, Record, Store, StoreOptions, Structure, registry};
 use overbank::{KeyHash, KeyHasher, Result, Seed};
@@ -59,6 +59,10 @@ impl Participant for Forged {
     }
 
     fn committed(&self) {}
+
+    fn is_changed(&self) -> bool {
+        false
+    }
 }
 
 fn run(data: &[u8]) -> Verdict {
@@ -66,25 +70,27 @@ fn run(data: &[u8]) -> Verdict {
         return Verdict::Refused;
     }
     match load(data) {
-        Ok((mut profile, hasher)) => {
-            exercise(&mut profile, hasher);
+        Ok((store, profile)) => {
+            exercise(&profile, store.hasher());
             Verdict::Accepted
         }
         Err(_) => Verdict::Refused,
     }
 }
 
-fn load(data: &[u8]) -> Result<(Profile, KeyHasher)> {
+fn load(data: &[u8]) -> Result<(Store, Profile)> {
     let store = Store::in_memory(options())?;
     let hasher = store.hasher();
     store
         .attach("profile", Arc::new(Forged { data: data.to_vec(), hasher, files: store.files().clone() }))?;
     store.commit(b"")?;
-    Ok((Profile::load(&store)?, hasher))
+    store.close("profile")?;
+    let profile = store.profile("profile", ProfileOptions::new())?;
+    Ok((store, profile))
 }
 
 /// Asks everything, and counts one more chunk.
-fn exercise(profile: &mut Profile, hasher: KeyHasher) {
+fn exercise(profile: &Profile, hasher: KeyHasher) {
     let report = profile.report(5, &[0.0, 0.5, 1.0]).expect("nothing is on flash");
     assert!(report.heavy.len() <= 5 && report.distinct.lower <= report.distinct.upper);
     let hash = hasher.hash(b"key");
@@ -93,7 +99,7 @@ fn exercise(profile: &mut Profile, hasher: KeyHasher) {
     if report.rows.checked_add(2).is_some() && report.bytes < u64::MAX - 8 && report.skipped < u64::MAX {
         let counted: Result<()> = profile.update(1, &OneRow, || Ok(chunks.pop()));
         assert!(counted.is_ok());
-        assert_eq!(profile.rows(), report.rows + 2);
+        assert_eq!(profile.rows().expect("it is open"), report.rows + 2);
     }
     // Forged parts contradict each other, so the bounds may cross.
     let _ = (profile.estimates(&[hash]).is_ok(), profile.measure(), profile.memory_bytes());

@@ -34,16 +34,15 @@ pub(crate) fn run(arguments: &CountArguments) -> CommandResult {
     let report = profile.report(stream.top.unwrap_or(most), &[])?;
     match form {
         Form::Json => {
-            let counts = Counts::of(&profile)?;
+            let counts = Counts::of(profile)?;
             print_json(&picture::stream_json(&pass.inputs, &report, &counts, &pass.skipped, &pass.cost))?;
         }
         Form::Table => {
-            let counts = Counts::of(&profile)?;
+            let counts = Counts::of(profile)?;
             picture::count_page(&pass.title(), &report, &counts, &pass.skipped, &pass.cost).print()?;
         }
         Form::Tsv | Form::Csv => picture::print_heavy(form, &report.heavy)?,
     }
-    drop(profile);
     pass.finish()?;
     Ok(Outcome::Found)
 }

@@ -8,7 +8,7 @@ use crate::{picture, units};
 
 pub(crate) fn run(arguments: &DistinctArguments) -> CommandResult {
     let (_, profile) = super::open_profile(&arguments.store)?;
-    let distinct = profile.distinct();
+    let distinct = profile.distinct()?;
     let whole = |value: f64| units::count(value.round() as u64);
     match arguments.output.form() {
         Form::Json => print_json(&picture::distinct_json(&distinct))?,

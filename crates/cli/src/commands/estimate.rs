@@ -22,7 +22,7 @@ const AT_LEAST: &str = "at least, 95 %";
 
 pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
     let mut snapshot = Snapshot::open(&arguments.store)?;
-    let mut printer = Printer::start(arguments.output.form(), snapshot.profile.weight())?;
+    let mut printer = Printer::start(arguments.output.form(), snapshot.profile.weight()?)?;
     let mut absent = false;
     let keys = keys::Keys::of(arguments, &snapshot.store)?;
     keys.each_batch(|batch| {

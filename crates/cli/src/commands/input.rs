@@ -6,7 +6,7 @@ use crate::arguments::{InputArguments, MissingName};
 use crate::failure::Failure;
 use crate::{closed, units};
 use overbank::pipeline::Rows;
-use overbank::profile::{KeyedRows, Parse, Plan};
+use overbank::profile::{KeyedRows, Parse, ProfilePlan};
 use overbank::{KeyHash, KeyHasher};
 use overbank_ingest::{Batch, Chunk, Missing, Options, Parser, Position, Reader};
 use std::os::unix::fs::MetadataExt;
@@ -64,7 +64,7 @@ pub(super) fn not_closed(inputs: &[PathBuf]) -> Result<(), Failure> {
 }
 
 /// Chunks of a size that the plan has room for.
-pub(super) fn fit_chunks(options: &mut Options, plan: &Plan, threads: usize) {
+pub(super) fn fit_chunks(options: &mut Options, plan: &ProfilePlan, threads: usize) {
     options.chunk_bytes = plan.chunk_bytes(threads);
     options.chunk_lines = plan.chunk_rows(threads);
     options.record_bytes_max = plan.row_bytes_max(threads).max(options.chunk_bytes);

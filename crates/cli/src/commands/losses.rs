@@ -4,7 +4,7 @@
 use crate::failure::{Failure, say};
 use crate::picture::Skipped;
 use crate::units;
-use overbank::profile::Plan;
+use overbank::profile::ProfilePlan;
 use overbank_ingest::{Batch, Error, Fault};
 use std::path::Path;
 
@@ -126,7 +126,7 @@ pub(super) struct Budget<F> {
     pub(super) plan: F,
 }
 
-impl<F: Fn(u64) -> Option<Plan>> Budget<F> {
+impl<F: Fn(u64) -> Option<ProfilePlan>> Budget<F> {
     /// An error of the reader in the words of the command line.
     pub(super) fn explain(&self, error: Error) -> Failure {
         let memory = units::bytes(self.memory_bytes);
@@ -160,7 +160,7 @@ impl<F: Fn(u64) -> Option<Plan>> Budget<F> {
     }
 
     /// The least memory, in doublings of this one, whose plan fits.
-    fn remedy(&self, fits: impl Fn(&Plan) -> bool) -> String {
+    fn remedy(&self, fits: impl Fn(&ProfilePlan) -> bool) -> String {
         let sizes = (0..24).map(|doublings| (self.memory_bytes.div_ceil(1 << 20) << 20) << doublings);
         match sizes.into_iter().find(|&size| (self.plan)(size).is_some_and(|plan| fits(&plan))) {
             Some(size) => format!("give --memory {}MiB", size >> 20),

@@ -4,7 +4,7 @@
 //! and gets its name when it is whole.
 
 use super::unnamed::Unnamed;
-use super::{filter, open_to_read};
+use super::{PROFILE, filter, open_to_read};
 use crate::announce;
 use crate::arguments::{MergeArguments, MergeStoresArguments};
 use crate::failure::{CommandResult, Failure, Outcome};
@@ -13,10 +13,9 @@ use crate::page::{Page, print_json};
 use crate::picture;
 use crate::stream_fields::StreamFields;
 use crate::units;
-use overbank::profile::{Profile, Report};
+use overbank::profile::{ProfileOptions, ProfileReport};
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
-use std::sync::PoisonError;
 
 pub(crate) fn run(arguments: &MergeStoresArguments) -> CommandResult {
     if arguments.out.exists() {
@@ -27,7 +26,7 @@ pub(crate) fn run(arguments: &MergeStoresArguments) -> CommandResult {
     }
     let sources: Vec<Store> =
         arguments.stores.iter().map(|place| open_to_read(place)).collect::<Result<_, _>>()?;
-    let has_profile: Vec<bool> = sources.iter().map(Profile::is_in).collect();
+    let has_profile: Vec<bool> = sources.iter().map(super::has_profile).collect();
     if !has_profile.contains(&true) {
         return filter::merge::run(&MergeArguments {
             into: arguments.out.clone(),
@@ -62,7 +61,7 @@ pub(crate) fn run(arguments: &MergeStoresArguments) -> CommandResult {
 const MEMORY_BYTES: u64 = 64 << 20;
 
 /// Puts the profiles of all `sources` into a new store.
-fn merge_profiles(arguments: &MergeStoresArguments, sources: &[Store]) -> Result<Report, Failure> {
+fn merge_profiles(arguments: &MergeStoresArguments, sources: &[Store]) -> Result<ProfileReport, Failure> {
     let key = StreamFields::common(&arguments.stores, sources)?;
     let memory_bytes = memory_bytes(arguments, &sources[0])?;
     let interrupt = Interrupt::install().map_err(|error| {
@@ -80,14 +79,13 @@ fn merge_profiles(arguments: &MergeStoresArguments, sources: &[Store]) -> Result
         if let Some(key) = key {
             key.adopt(&store, &arguments.out)?;
         }
-        let profile = Profile::new_like(first, &store)?.attach(&store)?;
-        let mut profile = profile.lock().unwrap_or_else(PoisonError::into_inner);
+        let profile = store.profile(PROFILE, ProfileOptions::stored(first, PROFILE)?)?;
         for (place, source) in arguments.stores.iter().zip(sources) {
-            profile.merge_from(source).map_err(|error| refused(&arguments.stores[0], place, error))?;
+            let merged = profile.merge_from(source, PROFILE);
+            merged.map_err(|error| refused(&arguments.stores[0], place, error))?;
             announce::at("merged");
         }
         let report = profile.report(arguments.top, &[])?;
-        drop(profile);
         // There is no stream to go on with.
         store.commit(b"")?;
         report
@@ -98,7 +96,7 @@ fn merge_profiles(arguments: &MergeStoresArguments, sources: &[Store]) -> Result
 
 /// A profile has the memory that its parts were made with.
 fn memory_bytes(arguments: &MergeStoresArguments, first: &Store) -> Result<u64, Failure> {
-    let needed = Profile::load(first)?.memory_bytes();
+    let needed = ProfileOptions::stored(first, PROFILE)?.chosen_memory_bytes();
     match arguments.memory {
         Some(memory) if memory < needed => Err(Failure::Usage(format!(
             "{} was made with --memory {}; give at least as much",

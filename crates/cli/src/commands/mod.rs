@@ -26,9 +26,12 @@ mod unnamed;
 pub(crate) mod verify;
 
 use crate::failure::Failure;
-use overbank::profile::Profile;
+use overbank::profile::{Profile, ProfileOptions};
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
+
+/// The name of the profile in its store.
+const PROFILE: &str = "profile";
 
 /// How many of the heaviest keys are shown, unless told otherwise.
 pub(crate) const TOP: usize = 10;
@@ -38,10 +41,15 @@ pub(crate) fn open_to_read(directory: &Path) -> Result<Store, Failure> {
     Ok(Store::open_read_only(directory, StoreOptions::new())?)
 }
 
+/// Whether a store holds a profile.
+fn has_profile(store: &Store) -> bool {
+    store.record(PROFILE).is_some()
+}
+
 /// Opens a store with its profile, to be queried.
 pub(crate) fn open_profile(directory: &Path) -> Result<(Store, Profile), Failure> {
-    let store = open_to_read(directory)?;
-    if !Profile::is_in(&store) && store.record(filter::NAME).is_some() {
+    let mut store = open_to_read(directory)?;
+    if !has_profile(&store) && store.record(filter::NAME).is_some() {
         return Err(Failure::Usage(format!(
             "{} holds no profile but keys seen: ask it with `overbank seen` or `overbank filter info`, or name a store that profile \
              or count made",
@@ -54,7 +62,13 @@ pub(crate) fn open_profile(directory: &Path) -> Result<(Store, Profile), Failure
             directory.display()
         )));
     }
-    let profile = Profile::load(&store)?;
+    let needed = ProfileOptions::stored(&store, PROFILE)?.chosen_memory_bytes();
+    let needed = usize::try_from(needed).unwrap_or(usize::MAX);
+    if needed > store.budget().budget_bytes() {
+        // It was made in more memory than a store has that is told nothing.
+        store = Store::open_read_only(directory, StoreOptions::new().memory_bytes(needed))?;
+    }
+    let profile = store.profile(PROFILE, ProfileOptions::new())?;
     Ok((store, profile))
 }
 

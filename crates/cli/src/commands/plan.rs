@@ -6,7 +6,7 @@ use crate::failure::{CommandResult, Outcome};
 use crate::page::{Page, print_json};
 use crate::units;
 use overbank::frequency::FrequencyPlan;
-use overbank::profile::{Plan, SHARDS};
+use overbank::profile::{ProfilePlan, SHARDS};
 use serde_json::json;
 
 /// A block, in bytes.
@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &PlanArguments) -> CommandResult {
     Ok(Outcome::Found)
 }
 
-fn as_page(rows: u64, plan: &Plan, cost: &FrequencyPlan) -> Page {
+fn as_page(rows: u64, plan: &ProfilePlan, cost: &FrequencyPlan) -> Page {
     let (layout, n) = (&cost.layout, rows as f64);
     let mut page = Page::new();
     page.heading(&format!("Counting {} rows", units::count(rows)), "if every key comes once");
@@ -58,7 +58,7 @@ fn as_page(rows: u64, plan: &Plan, cost: &FrequencyPlan) -> Page {
     page
 }
 
-fn as_json(arguments: &PlanArguments, plan: &Plan, cost: &FrequencyPlan) -> serde_json::Value {
+fn as_json(arguments: &PlanArguments, plan: &ProfilePlan, cost: &FrequencyPlan) -> serde_json::Value {
     let (layout, n) = (&cost.layout, arguments.rows as f64);
     json!({
         "rows": arguments.rows,

@@ -18,13 +18,12 @@ pub(crate) fn run(arguments: &ProfileArguments) -> CommandResult {
     let pass = stream::run(&job)?;
     let profile = pass.profile();
     let report = profile.report(arguments.stream.top.unwrap_or(super::TOP), &RANKS)?;
-    let counts = Counts::of(&profile)?;
+    let counts = Counts::of(profile)?;
     if arguments.json {
         print_json(&picture::json(&pass.inputs, &report, &counts, &pass.skipped, &pass.cost))?;
     } else {
         picture::page(&pass.title(), &report, &counts, &pass.skipped, &pass.cost).print()?;
     }
-    drop(profile);
     pass.finish()?;
     Ok(Outcome::Found)
 }

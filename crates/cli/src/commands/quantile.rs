@@ -8,7 +8,7 @@ use crate::plain::{self, Field};
 
 pub(crate) fn run(arguments: &QuantileArguments) -> CommandResult {
     let (_, profile) = super::open_profile(&arguments.store)?;
-    let values = profile.values(&arguments.quantiles);
+    let values = profile.values(&arguments.quantiles)?;
     match arguments.output.form() {
         Form::Json => print_json(&picture::values_json(&values))?,
         Form::Table => {

@@ -1,28 +1,28 @@
 //! The store of a pass: made anew, or taken up again if the arguments allow it.
 
+use super::PROFILE;
 use super::job::{Demand, Flash, Job};
 use crate::failure::Failure;
 use crate::run_state::RunState;
 use crate::stream_fields::StreamFields;
 use crate::units;
 use overbank::Seed;
-use overbank::profile::{Measure, Plan, Profile};
+use overbank::profile::{Measure, Profile, ProfileOptions};
 use overbank::store::{Store, StoreOptions};
 use overbank_ingest::Position;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A store with its profile: on disk with `--store`, else in memory for this run alone.
 pub(super) struct Session {
     pub(super) store: Store,
-    profile: Arc<Mutex<Profile>>,
+    pub(super) profile: Profile,
     pub(super) resume_at: Option<Position>,
     /// Whether the store outlives the run.
     pub(super) kept: bool,
 }
 
 impl Session {
-    pub(super) fn open(job: &Job<'_>, plan: Plan, threads: usize) -> Result<Self, Failure> {
+    pub(super) fn open(job: &Job<'_>, threads: usize) -> Result<Self, Failure> {
         let arguments = job.arguments;
         let memory_bytes = usize::try_from(arguments.machine.memory).unwrap_or(usize::MAX);
         let mut options = StoreOptions::new()
@@ -36,28 +36,26 @@ impl Session {
             Some(directory) => Store::open_or_create(directory, options)?,
             None => Store::in_memory(options)?,
         };
-        if !Profile::is_in(&store) && !store.summaries().is_empty() {
+        if !super::has_profile(&store) && !store.summaries().is_empty() {
             return Err(Failure::Usage(format!(
                 "{} holds something else than a profile; give another directory",
                 arguments.store.as_deref().unwrap_or(Path::new("the store")).display()
             )));
         }
-        let (profile, resume_at) = if Profile::is_in(&store) {
+        let (profile, resume_at) = if super::has_profile(&store) {
             Self::recover(job, &store, threads)?
         } else {
             let measure = if job.value.is_some() { Measure::Value } else { Measure::KeyLength };
-            let mut profile = Profile::new(plan, store.hasher(), measure)?;
-            if let Some(flash) = &job.flash {
-                profile.add_flash(&store, &flash.options, threads)?;
-            }
-            (profile, None)
+            let options = ProfileOptions::new().memory_bytes(arguments.machine.memory).measure(measure);
+            let options =
+                job.flash.iter().fold(options, |options, flash| options.flash(flash.options.clone()));
+            (store.profile(PROFILE, options.threads(threads))?, None)
         };
         // A run that is gone on with has its reader compare all that it was asked for.
         if let Some(directory) = arguments.store.as_ref().filter(|_| resume_at.is_none()) {
             let weight = arguments.weight.as_ref();
             StreamFields::new(&arguments.input, weight, job.value).adopt(&store, directory)?;
         }
-        let profile = profile.attach(&store)?;
         Ok(Self { store, profile, resume_at, kept: arguments.store.is_some() })
     }
 
@@ -75,8 +73,15 @@ impl Session {
         // What was merged is complete, and has no place in a stream.
         let state = if position.is_empty() { None } else { Some(RunState::from_bytes(&position)?) };
         let is_complete = state.as_ref().is_none_or(|state| state.complete);
-        let profile = Profile::load_for(store, threads)?;
-        let rows = units::count(profile.rows());
+        let needed = ProfileOptions::stored(store, PROFILE)?.chosen_memory_bytes();
+        if needed > arguments.machine.memory {
+            return Err(Failure::Usage(format!(
+                "{directory} was made with --memory {}; give at least as much",
+                units::bytes(needed)
+            )));
+        }
+        let profile = store.profile(PROFILE, ProfileOptions::new().threads(threads))?;
+        let rows = units::count(profile.rows()?);
         let (what, remedy) = if is_complete {
             ("the whole profile of a stream", "--append to add more files, or another directory")
         } else {
@@ -92,12 +97,6 @@ impl Session {
                 "{directory} holds {what}, {rows} rows; give --resume before --append"
             )));
         }
-        if profile.memory_bytes() > arguments.machine.memory {
-            return Err(Failure::Usage(format!(
-                "{directory} was made with --memory {}; give at least as much",
-                units::bytes(profile.memory_bytes())
-            )));
-        }
         let measures_value = profile.measure() == Measure::Value;
         if measures_value != job.value.is_some() {
             let (was, remedy) =
@@ -108,10 +107,6 @@ impl Session {
             same_sketch(&profile, flash, &directory.to_string())?;
         }
         Ok((profile, state.filter(|_| arguments.resume).map(|state| state.position)))
-    }
-
-    pub(super) fn profile(&self) -> MutexGuard<'_, Profile> {
-        self.profile.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::units;
 use overbank::Error;
 use overbank::frequency::FrequencyOptions;
-use overbank::profile::Plan;
+use overbank::profile::ProfilePlan;
 
 /// A sketch so many times as large as the memory, unless its size or error is given: what flash costs less than RAM.
 const FLASH_TIMES: u64 = 8;
@@ -17,7 +17,7 @@ const PENDING: usize = 16;
 const DELTA: f64 = 0.01;
 
 /// What the arguments ask for, in a budget so planned.
-pub(super) fn options(arguments: &SketchArguments, plan: &Plan) -> Result<FrequencyOptions, Failure> {
+pub(super) fn options(arguments: &SketchArguments, plan: &ProfilePlan) -> Result<FrequencyOptions, Failure> {
     let cells = FrequencyOptions::new().cell_bits(arguments.cell_bits);
     let options = match (arguments.epsilon, arguments.flash) {
         (Some(epsilon), _) => cells.error(epsilon, arguments.delta),
@@ -42,7 +42,7 @@ pub(super) fn options(arguments: &SketchArguments, plan: &Plan) -> Result<Freque
 }
 
 /// A sketch of `bytes`, or of the usual size.
-pub(super) fn of_bytes(bytes: Option<u64>, plan: &Plan) -> Result<FrequencyOptions, Failure> {
+pub(super) fn of_bytes(bytes: Option<u64>, plan: &ProfilePlan) -> Result<FrequencyOptions, Failure> {
     Ok(sized(FrequencyOptions::new(), bytes, DELTA, plan)?.pending(PENDING))
 }
 
@@ -50,7 +50,7 @@ fn sized(
     cells: FrequencyOptions,
     bytes: Option<u64>,
     delta: f64,
-    plan: &Plan,
+    plan: &ProfilePlan,
 ) -> Result<FrequencyOptions, Failure> {
     let bytes = bytes.unwrap_or(FLASH_TIMES.saturating_mul(plan.memory_bytes));
     if bytes < FLASH_BYTES_MIN {

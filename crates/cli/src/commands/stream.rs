@@ -16,9 +16,9 @@ use crate::picture::{Cost, Skipped};
 use crate::progress::Progress;
 use crate::run_state::RunState;
 use crate::{process, units};
-use overbank::profile::{Plan, Profile};
+use overbank::profile::{Profile, ProfilePlan};
 use overbank_ingest::Reader;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A pipe is looked at four times in so long, whether or not it has filled a chunk: commits are due by time.
@@ -34,8 +34,8 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    pub(super) fn profile(&self) -> MutexGuard<'_, Profile> {
-        self.session.profile()
+    pub(super) fn profile(&self) -> &Profile {
+        &self.session.profile
     }
 
     /// Once the answer is printed: fails if an input was not read to its end.
@@ -53,8 +53,12 @@ impl Pass {
 }
 
 /// How the job's plan divides the memory.
-pub(super) fn plan(memory_bytes: u64, has_flash: bool) -> Result<Plan, Failure> {
-    Ok(if has_flash { Plan::with_flash(memory_bytes)? } else { Plan::for_memory(memory_bytes)? })
+pub(super) fn plan(memory_bytes: u64, has_flash: bool) -> Result<ProfilePlan, Failure> {
+    Ok(if has_flash {
+        ProfilePlan::with_flash(memory_bytes)?
+    } else {
+        ProfilePlan::for_memory(memory_bytes)?
+    })
 }
 
 /// Counts the whole stream.
@@ -76,9 +80,9 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     }
     Reader::open(options.clone())?;
     announce::at("opening");
-    let session = Session::open(job, shares, threads)?;
+    let session = Session::open(job, threads)?;
     announce::at("opened");
-    input::fit_chunks(&mut options, session.profile().plan(), threads);
+    input::fit_chunks(&mut options, session.profile.plan(), threads);
     options.pause = Some(PAUSE);
     options.waiter = Arc::new(interrupt.waiter()?);
     let has_flash = job.flash.is_some();
@@ -89,7 +93,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
         None => Reader::open(options.clone()),
     };
     let mut reader = reader.map_err(|error| budget.explain(error))?;
-    let before = session.profile().report(0, &[])?;
+    let before = session.profile.report(0, &[])?;
     let goes_on = (session.resume_at.is_some(), arguments.append);
     let input = Input::new(&arguments.input, &options, session.store.hasher(), &reader, goes_on)?;
     let progress = Progress::start(reader.total_bytes(), arguments.machine.quiet);
@@ -97,8 +101,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     loop {
         let deadline = Instant::now() + Duration::from_secs_f64(arguments.commit_every);
         let (mut ended, mut moved) = (false, false);
-        let mut profile = session.profile();
-        let reading = profile.update(threads, &input, || {
+        let reading = session.profile.update(threads, &input, || {
             // Something new lies between two commits, however short the time between them.
             if interrupt.is_raised() || moved && session.kept && Instant::now() >= deadline {
                 return Ok(None);
@@ -113,7 +116,6 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
             progress.update(reader.bytes_read());
             Ok(chunk)
         });
-        drop(profile);
         // After an error the position of the last counted chunk is not known: the last commit stands.
         reading.inspect_err(|_| input.losses().report())?;
         if ended {
@@ -130,7 +132,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
         }
         if interrupt.is_raised() {
             input.losses().report();
-            return Err(stopped(&session));
+            return Err(stopped(&session)?);
         }
     }
     drop(progress);
@@ -139,7 +141,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     let failures: Vec<Failure> =
         reader.take_failures().into_iter().map(|error| budget.explain(error)).collect();
 
-    let after = session.profile().report(0, &[])?;
+    let after = session.profile.report(0, &[])?;
     let cost = Cost {
         seconds: started.elapsed().as_secs_f64(),
         rows: after.rows - before.rows,
@@ -157,7 +159,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
 }
 
 /// How many threads work: those that were asked for, or one a core, as far as the plan has room for them.
-pub(super) fn working_threads(machine: &MachineArguments, plan: &Plan) -> usize {
+pub(super) fn working_threads(machine: &MachineArguments, plan: &ProfilePlan) -> usize {
     plan.threads(machine.threads.map_or_else(default_threads, usize::from))
 }
 
@@ -165,11 +167,11 @@ pub(super) fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8))
 }
 
-fn stopped(session: &Session) -> Failure {
-    let rows = units::count(session.profile().rows());
-    Failure::Interrupted(if session.kept {
+fn stopped(session: &Session) -> Result<Failure, Failure> {
+    let rows = units::count(session.profile.rows()?);
+    Ok(Failure::Interrupted(if session.kept {
         format!("interrupted after {rows} rows, which are kept; run the same command with --resume to go on")
     } else {
         format!("interrupted after {rows} rows; nothing is kept without --store")
-    })
+    }))
 }

@@ -4,7 +4,7 @@ use super::{Cost, Skipped, bound_json, cost_section, heavy_section, stream_lines
 use crate::failure::Failure;
 use crate::page::Page;
 use crate::units;
-use overbank::profile::{EstimateError, FlashReport, Profile, Report};
+use overbank::profile::{EstimateError, FlashReport, Profile, ProfileReport};
 use serde_json::{Value, json};
 
 /// From this average error on, a profile without flash says that there is a remedy.
@@ -55,7 +55,7 @@ impl Counts {
 /// The report of `count` as text.
 pub(crate) fn count_page(
     title: &str,
-    report: &Report,
+    report: &ProfileReport,
     counts: &Counts,
     skipped: &[Skipped],
     cost: &Cost,

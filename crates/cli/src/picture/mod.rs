@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::page::{Align, Page, key_text};
 use crate::plain::{self, Field};
 use crate::units;
-use overbank::profile::{HeavyHitter, Measure, Report, Values};
+use overbank::profile::{Distribution, HeavyHitter, Measure, ProfileReport};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -52,7 +52,13 @@ pub(crate) struct Skipped {
 }
 
 /// The report as text.
-pub(crate) fn page(title: &str, report: &Report, counts: &Counts, skipped: &[Skipped], cost: &Cost) -> Page {
+pub(crate) fn page(
+    title: &str,
+    report: &ProfileReport,
+    counts: &Counts,
+    skipped: &[Skipped],
+    cost: &Cost,
+) -> Page {
     let mut page = Page::new();
     page.heading(&format!("Profile of {title}"), "");
     stream_lines(&mut page, report, skipped);
@@ -64,7 +70,7 @@ pub(crate) fn page(title: &str, report: &Report, counts: &Counts, skipped: &[Ski
 }
 
 /// Rows, bytes, distinct keys.
-pub(crate) fn stream_lines(page: &mut Page, report: &Report, skipped: &[Skipped]) {
+pub(crate) fn stream_lines(page: &mut Page, report: &ProfileReport, skipped: &[Skipped]) {
     page.fact("rows", &units::count(report.rows), "");
     if report.weight != u128::from(report.rows) {
         page.fact("total weight", &units::count(report.weight), "");
@@ -120,7 +126,7 @@ fn cost_section(page: &mut Page, cost: &Cost) {
 
 /// The heavy keys with their share of the weight. Where there are more keys than candidates, those that may weigh no more
 /// than a key that is missing are left out: they are as heavy as any other.
-pub(crate) fn heavy_section(page: &mut Page, report: &Report) {
+pub(crate) fn heavy_section(page: &mut Page, report: &ProfileReport) {
     let threshold = report.heavy_threshold;
     let note = match threshold {
         0 => "every key was counted".to_owned(),
@@ -173,7 +179,7 @@ pub(crate) fn print_heavy(form: Form, heavy: &[HeavyHitter]) -> Result<(), Failu
 }
 
 /// The lines of quantiles.
-pub(crate) fn quantile_lines(page: &mut Page, values: &Values) {
+pub(crate) fn quantile_lines(page: &mut Page, values: &Distribution) {
     let what = match values.measure {
         Measure::KeyLength => "Key length in bytes",
         Measure::Value => "Value",
@@ -218,7 +224,7 @@ fn rounded(value: f64) -> String {
 /// The report as JSON: the same facts, exact numbers, keys as text and, where they are not UTF-8, as hexadecimal too.
 pub(crate) fn json(
     inputs: &[String],
-    report: &Report,
+    report: &ProfileReport,
     counts: &Counts,
     skipped: &[Skipped],
     cost: &Cost,
@@ -231,7 +237,7 @@ pub(crate) fn json(
 /// The report of `count` as JSON, which is what the reports of all passes have.
 pub(crate) fn stream_json(
     inputs: &[String],
-    report: &Report,
+    report: &ProfileReport,
     counts: &Counts,
     skipped: &[Skipped],
     cost: &Cost,
@@ -265,7 +271,7 @@ pub(crate) fn stream_json(
 }
 
 /// What several stores counted together, as JSON.
-pub(crate) fn merged_json(stores: &[PathBuf], report: &Report) -> Value {
+pub(crate) fn merged_json(stores: &[PathBuf], report: &ProfileReport) -> Value {
     let (least, most) = report.repeat_share_bounds();
     json!({
         "stores": stores.iter().map(|store| store.display().to_string()).collect::<Vec<_>>(),
@@ -281,7 +287,7 @@ pub(crate) fn merged_json(stores: &[PathBuf], report: &Report) -> Value {
 }
 
 /// Distinct keys as JSON.
-pub(crate) fn distinct_json(distinct: &overbank::profile::Distinct) -> Value {
+pub(crate) fn distinct_json(distinct: &overbank::profile::DistinctCount) -> Value {
     json!({
         "estimate": distinct.estimate.round(),
         "lower": distinct.lower.floor(),
@@ -324,7 +330,7 @@ pub(crate) fn heavy_json(key: &HeavyHitter) -> Value {
 }
 
 /// Quantiles as JSON.
-pub(crate) fn values_json(values: &Values) -> Value {
+pub(crate) fn values_json(values: &Distribution) -> Value {
     json!({
         "measure": match values.measure { Measure::KeyLength => "key_length_bytes", Measure::Value => "value" },
         "count": values.count,

@@ -9,7 +9,8 @@
 //! 2. The outbox is sent when no shard is held, so a pass over the sketch stops nobody but those who write to it.
 
 use super::flash::Outbox;
-use super::{COUNT_DEPTH, KeyedRows, Measure, Parse, TALLIED_LENGTHS, Totals};
+use super::totals::Totals;
+use super::{COUNT_DEPTH, KeyedRows, Measure, Parse, TALLIED_LENGTHS};
 use crate::lock::lock;
 use crate::pipeline::{self, Group};
 use crate::sketch::count_min::CountMinShard;

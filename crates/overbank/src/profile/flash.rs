@@ -11,9 +11,7 @@
 //! 2. Sketch and profile commit together, in one record of the store.
 //! 3. Once the sketch has refused an update the profile answers and commits no more: its counts would be too low.
 
-use super::Profile;
 use crate::device::BLOCK_BYTES;
-use crate::error::invalid;
 use crate::frequency::{Frequency, FrequencyOptions};
 use crate::sketch::CountBounds;
 use crate::sketch::count_min::Layout;
@@ -21,8 +19,10 @@ use crate::store::Store;
 use crate::{Error, KeyHash, Result};
 use std::path::PathBuf;
 
-/// The name of the sketch in the store; a profile that finds it there takes it for its own.
-pub(super) const NAME: &str = "profile/counts";
+/// The name of the sketch of profile `name` in the store; a profile that finds it there takes it for its own.
+fn name_of(profile: &str) -> String {
+    format!("{profile}/counts")
+}
 
 /// The sketch on flash of a profile.
 #[derive(Debug)]
@@ -86,57 +86,39 @@ impl FlashReport {
     }
 }
 
-impl Profile {
-    /// Gives an empty profile, whose plan leaves room for it, a sketch on flash of the size of `options`, for `threads` threads;
-    /// RAM and groups are the plan's. To be called before [`Profile::attach`], with the same store.
-    ///
-    /// # Errors
-    /// `InvalidOption` if rows were counted already, the plan is one without flash, or `options` cannot be; else as
-    /// [`Store::frequency`]; `AlreadyExists` if the store has a profile's sketch.
-    pub fn add_flash(&mut self, store: &Store, options: &FrequencyOptions, threads: usize) -> Result<()> {
-        if self.totals.rows > 0 {
-            return invalid("rows", self.totals.rows, "flash is added before the first row");
-        }
-        if self.plan.flash_memory_bytes == 0 {
-            return invalid("flash_memory_bytes", 0, "make the plan with Plan::with_flash");
-        }
-        let options = self.plan.fitted(options, threads)?;
-        if Flash::is_in(store) {
-            return Err(Error::AlreadyExists { what: "summary", name: NAME.to_owned() });
-        }
-        let sketch = store.frequency(NAME, options)?;
-        if sketch.total_weight() > 0 {
-            // That of a profile that was given up before a commit.
-            return Err(Error::AlreadyExists { what: "summary", name: NAME.to_owned() });
-        }
-        self.flash = Some(Flash::of(store, sketch));
-        Ok(())
-    }
-
-    /// The sketch on flash, if there is one.
-    ///
-    /// # Errors
-    /// `Poisoned` after it refused an update.
-    pub fn flash(&self) -> Result<Option<FlashReport>> {
-        let Some(flash) = &self.flash else { return Ok(None) };
-        flash.check()?;
-        Ok(Some(FlashReport::of(&flash.sketch)))
-    }
-}
-
 impl Flash {
-    /// Whether the store has a sketch for its profile.
-    pub(super) fn is_in(store: &Store) -> bool {
-        store.record(NAME).is_some()
+    /// Whether the store has a sketch for its profile of this name.
+    pub(super) fn is_in(store: &Store, profile: &str) -> bool {
+        store.record(&name_of(profile)).is_some()
     }
 
-    /// That sketch, for as many writers.
-    pub(super) fn open(store: &Store, writers: usize) -> Result<Self> {
-        Ok(Self::of(store, store.frequency(NAME, FrequencyOptions::new().writers(writers))?))
+    /// That sketch. What `options` set, it must be.
+    pub(super) fn open(store: &Store, profile: &str, options: FrequencyOptions) -> Result<Self> {
+        Ok(Self::of(store, store.frequency(&name_of(profile), options)?))
+    }
+
+    /// A new sketch for a new profile.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if there is one; as [`Store::frequency`].
+    pub(super) fn create(store: &Store, profile: &str, options: FrequencyOptions) -> Result<Self> {
+        let taken = || Error::AlreadyExists { what: "summary", name: name_of(profile) };
+        if Flash::is_in(store, profile) {
+            return Err(taken());
+        }
+        let flash = Self::open(store, profile, options)?;
+        // One that counts is that of a profile that was given up before a commit.
+        if flash.sketch.total_weight() > 0 { Err(taken()) } else { Ok(flash) }
     }
 
     fn of(store: &Store, sketch: Frequency) -> Self {
         Self { sketch, path: store.device().path(), failure: None }
+    }
+
+    /// What it is like now.
+    pub(super) fn report(&self) -> Result<FlashReport> {
+        self.check()?;
+        Ok(FlashReport::of(&self.sketch))
     }
 
     pub(super) fn outbox(&self) -> Outbox {
@@ -155,8 +137,8 @@ impl Flash {
     }
 
     /// Options of a sketch of the same shape.
-    pub(super) fn options_in(store: &Store) -> Result<FrequencyOptions> {
-        Frequency::options_in(store, NAME)
+    pub(super) fn options_in(store: &Store, profile: &str) -> Result<FrequencyOptions> {
+        Frequency::options_in(store, &name_of(profile))
     }
 
     /// Adds what another sketch counted.
@@ -168,11 +150,6 @@ impl Flash {
     pub(super) fn add(&self, updates: &[(KeyHash, u64)]) -> Result<()> {
         let (hashes, weights): (Vec<KeyHash>, Vec<u64>) = updates.iter().copied().unzip();
         self.sketch.update(&hashes, Some(&weights))
-    }
-
-    /// Remembers that the sketch and what is in RAM are not of the same updates.
-    pub(super) fn fail(&mut self, error: &Error) {
-        self.failure = Some(error.to_string());
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -10,7 +10,8 @@
 //! ```
 //! Little-endian. The manifest's checksum covers the totals; each file has its own.
 
-use super::{Measure, Totals};
+use super::Measure;
+use super::totals::Totals;
 use crate::bytes::ByteReader;
 use crate::error::corrupt_bytes;
 use crate::{Error, Result};

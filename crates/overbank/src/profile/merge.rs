@@ -16,66 +16,41 @@
 //! Cost: reads the source once, and the target's sketch on flash; RAM beside the target's own: a page, a shard's heavy keys, the
 //! registers and values of the source, and two groups of a sketch on flash.
 
+use super::SHARDS;
 use super::flash::Flash;
 use super::format;
-use super::saved::{Saved, each_part};
-use super::{Measure, Profile, SHARDS};
+use super::record::{Saved, each_part};
+use super::sketches::Sketches;
 use crate::Result;
+use crate::frequency::FrequencyOptions;
 use crate::sketch::hash_id::require_equal;
 use crate::sketch::{DdSketch, HashId, HyperLogLog, SpaceSaving};
 use crate::store::Store;
 
-impl Profile {
-    /// An empty profile for `target` that the one in `source` can be merged into: of the same plan, measure and, if there is
-    /// one, sketch on flash.
-    ///
-    /// # Errors
-    /// `Incompatible` if the stores' hashes or seeds differ; `AlreadyExists` if `target` has such a sketch; as
-    /// [`Profile::load`] and [`Profile::add_flash`].
-    pub fn new_like(source: &Store, target: &Store) -> Result<Self> {
-        HashId::from(target.hasher()).require(HashId::from(source.hasher()))?;
-        let saved = Saved::of(source)?;
-        let mut profile = Self::new(saved.plan(source)?, target.hasher(), saved.inline.totals.measure)?;
-        if Flash::is_in(source) {
-            profile.add_flash(target, &Flash::options_in(source)?, 1)?;
-        }
-        Ok(profile)
-    }
-
-    /// Adds what the profile in `source` counted, at its last commit. The target's store commits it when it commits next.
-    ///
-    /// # Errors
-    /// `Incompatible` where hash, seed, memory, measure or the sketch on flash differ; `InvalidOption` for conservative
-    /// sketches, which do not add up: then nothing changed. As [`Profile::load`], and what the devices say: then this profile is
-    /// of no use any more, and its store holds the last commit.
-    pub fn merge_from(&mut self, source: &Store) -> Result<()> {
-        let saved = Saved::of(source)?;
-        self.require_compatible(source, &saved)?;
+impl Sketches {
+    /// Adds what the profile `name` in `source` counted, at its last commit. An error after which this one is of no use is noted.
+    pub(super) fn merge_from(&mut self, source: &Store, name: &str) -> Result<()> {
+        let saved = Saved::of(source, name)?;
+        self.require_compatible(source, name, &saved)?;
         // The first part that changes anything, and the one that may refuse.
         if let Some(flash) = &self.flash {
             flash.check()?;
-            flash.merge(&Flash::open(source, 1)?)?;
+            flash.merge(&Flash::open(source, name, FrequencyOptions::new())?)?;
         }
         let merged = self.merge_parts(source, &saved);
-        if let (Err(error), Some(flash)) = (&merged, &mut self.flash) {
-            flash.fail(error);
-        }
+        self.failure = merged.as_ref().err().map(ToString::to_string);
         merged
     }
 
     /// Fails unless the profile in `source` is one of this plan and measure, under this hash.
-    fn require_compatible(&self, source: &Store, saved: &Saved) -> Result<()> {
+    fn require_compatible(&self, source: &Store, name: &str, saved: &Saved) -> Result<()> {
         self.counts.hash_id().require(HashId::from(source.hasher()))?;
         let has_flash =
             |is_there| if is_there { "with a sketch on flash" } else { "without a sketch on flash" };
-        let (ours, theirs) = (self.flash.is_some(), Flash::is_in(source));
+        let (ours, theirs) = (self.flash.is_some(), Flash::is_in(source, name));
         require_equal("the kind of profile", has_flash(ours), has_flash(theirs))?;
         require_equal("the memory", self.plan.memory_bytes, saved.inline.memory_bytes)?;
-        let name = |measure| match measure {
-            Measure::KeyLength => "key lengths",
-            Measure::Value => "values",
-        };
-        require_equal("the measure", name(self.totals.measure), name(saved.inline.totals.measure))
+        require_equal("the measure", self.totals.measure.name(), saved.inline.totals.measure.name())
     }
 
     fn merge_parts(&mut self, source: &Store, saved: &Saved) -> Result<()> {

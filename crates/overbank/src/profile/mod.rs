@@ -20,7 +20,9 @@
 //! 5. While every shard has a free slot, the slots hold every key that came, with its exact weight.
 //! 6. Totals are exact. A count that outgrows 64 bits stops, and its upper bound says that none is known.
 //! 7. Memory is allocated when the profile is made, but for the bins of values, and stays inside the plan.
-//! 8. Conservative updates on flash are the exception to 1: the estimates of keys outside the heavy ones then depend on the order
+//! 8. A question and a commit see the profile between two chunks of a pass, never in one; a commit has both parts, RAM and flash, as they
+//!    were at one such moment.
+//! 9. Conservative updates on flash are the exception to 1: the estimates of keys outside the heavy ones then depend on the order
 //!    in which threads send them. Bounds hold all the same.
 //!
 //! | operation | CPU | block reads | block writes | RAM |
@@ -29,7 +31,7 @@
 //! | … with flash, of a key that is not heavy | and its part of a sort | as [`Frequency`](crate::frequency) | the same | its part of the outbox |
 //! | `report` | O(registers + heavy keys) | 0; with flash about 1 a listed key | 0 | the listed keys |
 //! | commit | O(state) | 0 | state / 4080 B | one piece of the state at a time |
-//! | the profile | – | – | – | [`Plan`]'s budget |
+//! | the profile | – | – | – | [`ProfilePlan`]'s budget |
 //!
 //! Heavy keys stand before the pages and are exchanged with them, as in Roy, Khan, Alonso, "Augmented sketch" (SIGMOD 2016): a row
 //! of a heavy key costs one probe, a key that comes once displaces nobody, and heavy keys do not swell the cells of light ones.
@@ -41,26 +43,28 @@ mod counting;
 mod flash;
 mod format;
 mod merge;
+mod options;
 mod plan;
 mod query;
+mod record;
 mod report;
 mod saved;
+mod sketches;
 #[cfg(test)]
 mod tests;
+mod totals;
+mod turns;
 
 pub use flash::FlashReport;
-pub use plan::{FLASH_MEMORY_BYTES_MIN, LG_SHARDS, MEMORY_BYTES_MIN, Plan, SHARDS};
+pub use options::ProfileOptions;
+pub use plan::{FLASH_MEMORY_BYTES_MIN, LG_SHARDS, MEMORY_BYTES_MIN, ProfilePlan, SHARDS};
 pub use query::EstimateError;
-pub use report::{Distinct, Estimate, HeavyHitter, Measure, Report, Values};
+pub use report::{DistinctCount, Distribution, Estimate, HeavyHitter, Measure, ProfileReport};
 
-use crate::device::require_memory;
-use crate::pipeline::{self, Rows};
-use crate::sketch::{CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
-use crate::store::{Files, Reservation};
-use crate::{Error, Result};
-use counting::{Counting, Shard, Tally};
-use flash::{Flash, Outbox};
-use std::sync::Mutex;
+use crate::pipeline::Rows;
+use crate::store::{Handle, Store};
+use crate::{Error, KeyHash, Result};
+use saved::Summary;
 
 /// The relative error of quantiles.
 const QUANTILE_ERROR: f64 = 0.01;
@@ -107,198 +111,165 @@ pub trait Parse: Sync {
     fn parse(&self, chunk: Self::Chunk, rows: &mut Self::Rows) -> std::result::Result<(), Self::Error>;
 }
 
-/// The whole picture of a stream, growing as rows come.
+/// The whole picture of a stream, growing as rows come. [`Store::profile`] creates or opens one.
+///
+/// A handle: clones are the same profile, and any thread may use them. Two updates take turns chunk by chunk, and so do questions and the
+/// commits of the store beside an update: each waits for the end of the chunks that are under way, no longer. What an update calls, its
+/// `next` and its parser, is told [`InvalidOption`](Error::InvalidOption) if it asks the profile that it works for.
 ///
 /// # Blocking
-/// [`update`](Profile::update) has the profile alone and blocks for as long as the stream lasts; `load`, `merge_from` and, with
-/// flash, the report and the estimates block on the device. From asynchronous code, call them by `spawn_blocking` or its like.
-#[derive(Debug)]
+/// [`update`](Profile::update) blocks for as long as its stream lasts; `merge_from` and, with flash, the report and the estimates block
+/// on the device. From asynchronous code, call them by `spawn_blocking` or its like.
+#[derive(Clone, Debug)]
 pub struct Profile {
-    plan: Plan,
-    totals: Totals,
-    distinct: HyperLogLog,
-    counts: CountMin<u32>,
-    heavy: Vec<SpaceSaving>,
-    values: DdSketch,
-    flash: Option<Flash>,
-    /// The totals of the commit under way, and of the last one: equal totals mean that nothing has come since.
-    prepared: Option<Totals>,
-    committed: Option<Totals>,
-    /// Where its commits write, once it takes part in some.
-    files: Option<Files>,
-    /// What is held of the store's budget.
-    reservation: Option<Reservation>,
-}
-
-/// What is counted exactly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Totals {
-    measure: Measure,
-    rows: u64,
-    skipped: u64,
-    bytes: u64,
-    weight: u128,
-}
-
-impl Totals {
-    fn add(&mut self, other: &Self) {
-        self.rows += other.rows;
-        self.skipped += other.skipped;
-        self.bytes += other.bytes;
-        self.weight = self.weight.saturating_add(other.weight);
-    }
+    summary: Handle<Summary>,
 }
 
 impl Profile {
-    /// An empty profile of `plan` for keys hashed under `hash_id`, with quantiles of `measure`.
-    ///
-    /// # Errors
-    /// [`crate::Error::InvalidOption`] where the plan is too small for its parts; [`crate::Error::OutOfMemory`] where the system
-    /// does not give what it plans with.
-    pub fn new(plan: Plan, hash_id: impl Into<HashId>, measure: Measure) -> Result<Self> {
-        let hash_id = hash_id.into();
-        require_memory("a profile", usize::try_from(plan.memory_bytes).unwrap_or(usize::MAX))?;
-        let heavy = (0..SHARDS).map(|_| SpaceSaving::new(plan.heavy_capacity, plan.key_bytes_max, hash_id));
-        Ok(Self {
-            plan,
-            totals: Totals { measure, ..Totals::default() },
-            distinct: HyperLogLog::new(plan.lg_registers, hash_id)?,
-            counts: CountMin::with_bytes(plan.count_bytes, COUNT_DEPTH, SHARDS, hash_id)?,
-            heavy: heavy.collect::<Result<_>>()?,
-            values: empty_values(),
-            flash: None,
-            prepared: None,
-            committed: None,
-            files: None,
-            reservation: None,
-        })
+    /// How it divides its budget.
+    pub fn plan(&self) -> &ProfilePlan {
+        &self.summary.plan
     }
 
-    /// The rows counted so far.
-    pub fn rows(&self) -> u64 {
-        self.totals.rows
-    }
-
-    /// The sum of the weights of the rows counted so far.
-    pub fn weight(&self) -> u128 {
-        self.totals.weight
+    /// The budget that it was made for, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.summary.plan.memory_bytes
     }
 
     /// What the quantiles are of.
     pub fn measure(&self) -> Measure {
-        self.totals.measure
-    }
-
-    /// The memory that the sketches in RAM hold, in bytes.
-    pub fn allocated_bytes(&self) -> usize {
-        let heavy = self.heavy.iter().map(SpaceSaving::memory_bytes).sum::<usize>();
-        self.distinct.memory_bytes() + self.counts.memory_bytes() + heavy + self.values.memory_bytes()
-    }
-
-    /// How it divides its budget.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// The budget that this profile was made for, in bytes.
-    pub fn memory_bytes(&self) -> u64 {
-        self.plan.memory_bytes
+        self.summary.measure
     }
 
     /// Counts the chunks that `next` yields, with `threads` threads, until it yields `None`.
     ///
+    /// # Cost
+    /// As the table of this module has it. Where somebody asks meanwhile, the chunks under way end first; the threads begin anew then.
+    ///
     /// # Errors
     /// That of the first chunk that could not be read or parsed; everything before it is counted, nothing behind it. That of
-    /// the sketch on flash (`Full`, `Io`); the profile is then `Poisoned`, and its store holds the last commit.
+    /// the sketch on flash (`Full`, `Io`); the profile is then `Poisoned`, and its store holds the last commit. `ReadOnly`, `Closed`,
+    /// `Forked`.
     pub fn update<P: Parse>(
-        &mut self,
+        &self,
         threads: usize,
         parser: &P,
         next: impl FnMut() -> std::result::Result<Option<P::Chunk>, P::Error> + Send,
     ) -> std::result::Result<(), P::Error> {
-        let measure = self.totals.measure;
-        let outbox = || self.flash.as_ref().map_or_else(Outbox::default, Flash::outbox);
-        if let Some(flash) = &self.flash {
-            flash.check()?;
-        }
-        let tallies = (0..threads.max(1)).map(|_| Tally::new(measure, outbox()));
-        let mut tallies: Vec<Tally> = tallies.collect();
-        let mut counts = self.counts.split_mut(SHARDS).expect("the pages were made a multiple of the shards");
-        let distinct = self.distinct.split_mut(SHARDS).expect("there are more registers than shards");
-        let shards = distinct.into_iter().zip(counts.as_mut_slice()).zip(&mut self.heavy);
-        let shards = shards.map(|((distinct, counts), heavy)| Shard { distinct, counts, heavy }).collect();
-        let values = Mutex::new(&mut self.values);
-        let counting = Counting { parser, values, shards: std::marker::PhantomData };
-        let outcome = pipeline::run(&counting, next, shards, &mut tallies);
-        drop(counts);
-        for tally in tallies {
-            let outbox = tally.add_to(&mut self.totals, &mut self.values);
-            if let Some(flash) = &mut self.flash {
-                flash.absorb(outbox);
-            }
-        }
-        outcome
+        self.summary.pass(threads, parser, next)
+    }
+
+    /// Adds what the profile `name` in `source` counted, at its last commit. The store of this one commits it when it commits next.
+    ///
+    /// # Errors
+    /// `Incompatible` where hash, seed, memory, measure or the sketch on flash differ; `InvalidOption` for conservative
+    /// sketches, which do not add up: then nothing changed. `NotFound`, `WrongKind`, `Corrupt`, `UnsupportedVersion`, and what the devices
+    /// say: then this profile may be `Poisoned`, and its store holds the last commit.
+    pub fn merge_from(&self, source: &Store, name: &str) -> Result<()> {
+        self.summary.change(|sketches| sketches.merge_from(source, name))
     }
 
     /// Everything there is to say: the `top` heaviest keys and the quantiles at `ranks` (from 0 to 1).
     ///
     /// # Errors
     /// As [`Profile::estimates`].
-    pub fn report(&self, top: usize, ranks: &[f64]) -> Result<Report> {
-        Ok(Report {
-            rows: self.totals.rows,
-            skipped: self.totals.skipped,
-            bytes: self.totals.bytes,
-            weight: self.totals.weight,
-            distinct: self.distinct(),
-            heavy: self.heavy(top)?,
-            heavy_threshold: self.heavy_threshold(),
-            values: self.values(ranks),
-        })
+    pub fn report(&self, top: usize, ranks: &[f64]) -> Result<ProfileReport> {
+        self.summary.look(|sketches| sketches.report(top, ranks))?
+    }
+
+    /// The rows counted so far.
+    ///
+    /// # Errors
+    /// `Closed`, `Forked`, `Poisoned`.
+    pub fn rows(&self) -> Result<u64> {
+        self.summary.look(|sketches| sketches.totals.rows)
+    }
+
+    /// The sum of the weights of the rows counted so far.
+    ///
+    /// # Errors
+    /// As [`Profile::rows`].
+    pub fn weight(&self) -> Result<u128> {
+        self.summary.look(|sketches| sketches.totals.weight)
     }
 
     /// How many distinct keys came.
-    pub fn distinct(&self) -> Distinct {
-        let kept = self.heavy.iter().map(SpaceSaving::len).sum::<usize>() as f64;
-        if self.holds_every_key() {
-            return Distinct { estimate: kept, lower: kept, upper: kept, relative_error: 0.0, exact: true };
-        }
-        // Keys in slots are distinct, and each has a row.
-        let between = |count: f64| count.max(kept).min((self.totals.rows as f64).max(kept));
-        Distinct {
-            estimate: between(self.distinct.estimate()),
-            lower: between(self.distinct.lower_bound(SIGMAS)),
-            upper: between(self.distinct.upper_bound(SIGMAS)),
-            relative_error: self.distinct.relative_standard_error(),
-            exact: false,
-        }
+    ///
+    /// # Errors
+    /// As [`Profile::rows`].
+    pub fn distinct(&self) -> Result<DistinctCount> {
+        self.summary.look(sketches::Sketches::distinct)
     }
 
     /// Whether every key that came is among the heavy ones, with its exact weight.
-    pub fn holds_every_key(&self) -> bool {
-        self.heavy.iter().all(|shard| shard.len() < shard.capacity())
+    ///
+    /// # Errors
+    /// As [`Profile::rows`].
+    pub fn holds_every_key(&self) -> Result<bool> {
+        self.summary.look(sketches::Sketches::holds_every_key)
     }
 
     /// Quantiles at `ranks`, from 0 to 1.
-    pub fn values(&self, ranks: &[f64]) -> Values {
-        let range = self.values.min().zip(self.values.max());
-        // A length is whole, so up to 50 bytes rounding undoes the relative error of 1 %.
-        let shown =
-            |value: f64| if self.totals.measure == Measure::KeyLength { value.round() } else { value };
-        Values {
-            measure: self.totals.measure,
-            count: u64::try_from(self.values.count()).unwrap_or(u64::MAX),
-            range,
-            mean: self.values.mean(),
-            quantiles: ranks
-                .iter()
-                .filter_map(|&rank| Some((rank, shown(self.values.quantile(rank)?))))
-                .collect(),
-            relative_error: QUANTILE_ERROR,
-        }
+    ///
+    /// # Errors
+    /// As [`Profile::rows`].
+    pub fn values(&self, ranks: &[f64]) -> Result<Distribution> {
+        self.summary.look(|sketches| sketches.values(ranks))
     }
-}
 
-fn empty_values() -> DdSketch {
-    DdSketch::new(QUANTILE_ERROR).expect("the error is in range")
+    /// How often each key came: never above `upper`; never below `lower` if it is among the heavy ones, else below it for at
+    /// most 1 key in 20, as [`Estimate::lower_confidence`] says.
+    ///
+    /// # Cost
+    /// Without flash, one page a key. With it, as [`Frequency::bounds`](crate::frequency::Frequency::bounds): ask for many
+    /// keys at a time.
+    ///
+    /// # Errors
+    /// As [`Profile::rows`]. With flash also `Corrupt`, or what the device says; `Poisoned` after the sketch there refused an update.
+    pub fn estimates(&self, hashes: &[KeyHash]) -> Result<Vec<Estimate>> {
+        self.summary.look(|sketches| sketches.estimates(hashes))?
+    }
+
+    /// The `top` heaviest keys by their estimates, heaviest first; of equals those whose bytes come first.
+    ///
+    /// # Cost
+    /// A sort of the candidates, and an estimate of each that may still be among the heaviest.
+    ///
+    /// # Errors
+    /// As [`Profile::estimates`].
+    pub fn heavy(&self, top: usize) -> Result<Vec<HeavyHitter>> {
+        self.summary.look(|sketches| sketches.heavy(top))?
+    }
+
+    /// No key heavier than this is missing from the candidates of [`Profile::heavy`]; `u64::MAX` says that no such weight is
+    /// known.
+    ///
+    /// # Errors
+    /// As [`Profile::rows`].
+    pub fn heavy_threshold(&self) -> Result<u64> {
+        self.summary.look(sketches::Sketches::heavy_threshold)
+    }
+
+    /// By how much estimates are too high now.
+    ///
+    /// # Cost
+    /// Estimates of 1024 keys.
+    ///
+    /// # Accuracy
+    /// Keys fall on cells by their hash, so other keys outside the heavy ones fare as those that never came. With
+    /// conservative updates they fare better, the more often they came.
+    ///
+    /// # Errors
+    /// As [`Profile::estimates`].
+    pub fn estimate_error(&self) -> Result<EstimateError> {
+        self.summary.look(sketches::Sketches::estimate_error)?
+    }
+
+    /// The sketch on flash, if there is one.
+    ///
+    /// # Errors
+    /// As [`Profile::estimates`].
+    pub fn flash(&self) -> Result<Option<FlashReport>> {
+        self.summary.look(sketches::Sketches::flash_report)?
+    }
 }

@@ -60,7 +60,7 @@ const KEY_BYTES_MAX: usize = 128;
 
 /// The shapes of a profile's parts for one budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ProfilePlan {
     /// The budget, in bytes.
     pub memory_bytes: u64,
     /// Bytes of count-min cells.
@@ -75,7 +75,7 @@ pub struct Plan {
     pub flash_memory_bytes: usize,
 }
 
-impl Plan {
+impl ProfilePlan {
     /// The plan for `memory_bytes`.
     ///
     /// # Errors

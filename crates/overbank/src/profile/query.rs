@@ -4,7 +4,8 @@
 //! 2. The lower bound of a heavy key is what its slot has held, which is certain. That of any other key fails for at most
 //!    1 in 20: it is taken from one sketch alone, the widest, for two of them would fail twice as often.
 
-use super::{CONFIDENCE, Estimate, HeavyHitter, LG_SHARDS, Profile, SHARDS};
+use super::sketches::Sketches;
+use super::{CONFIDENCE, Estimate, HeavyHitter, LG_SHARDS, SHARDS};
 use crate::pipeline::shard_of;
 use crate::sketch::space_saving::HeavyKey;
 use crate::sketch::{CountBounds, SpaceSaving};
@@ -26,17 +27,8 @@ pub struct EstimateError {
     pub p99: u64,
 }
 
-impl Profile {
-    /// How often each key came: never above `upper`; never below `lower` if it is among the heavy ones, else below it for at
-    /// most 1 key in 20, as [`Estimate::lower_confidence`] says.
-    ///
-    /// # Cost
-    /// Without flash, one page a key. With it, as [`Frequency::bounds`](crate::frequency::Frequency::bounds): ask for many
-    /// keys at a time.
-    ///
-    /// # Errors
-    /// Only with flash: `Corrupt`, or what the device says; `Poisoned` after the sketch there refused an update.
-    pub fn estimates(&self, hashes: &[KeyHash]) -> Result<Vec<Estimate>> {
+impl Sketches {
+    pub(super) fn estimates(&self, hashes: &[KeyHash]) -> Result<Vec<Estimate>> {
         let flash = self.flash_bounds(hashes)?;
         let mut absent_upper = [None; SHARDS];
         let each = |(i, &hash): (usize, &KeyHash)| {
@@ -52,14 +44,7 @@ impl Profile {
         Ok(hashes.iter().enumerate().map(each).collect())
     }
 
-    /// The `top` heaviest keys by their estimates, heaviest first; of equals those whose bytes come first.
-    ///
-    /// # Cost
-    /// A sort of the candidates, and an estimate of each that may still be among the heaviest.
-    ///
-    /// # Errors
-    /// As [`Profile::estimates`].
-    pub fn heavy(&self, top: usize) -> Result<Vec<HeavyHitter>> {
+    pub(super) fn heavy(&self, top: usize) -> Result<Vec<HeavyHitter>> {
         let mut candidates: Vec<HeavyKey<'_>> =
             self.heavy.iter().flat_map(|shard| shard.top(shard.len())).collect();
         // Keys that came with weights of 0 alone.
@@ -87,24 +72,11 @@ impl Profile {
         }
     }
 
-    /// No key heavier than this is missing from the candidates of [`Profile::heavy`]; `u64::MAX` says that no such weight is
-    /// known.
-    pub fn heavy_threshold(&self) -> u64 {
+    pub(super) fn heavy_threshold(&self) -> u64 {
         self.heavy.iter().map(SpaceSaving::absent_upper_bound).max().unwrap_or(0)
     }
 
-    /// By how much estimates are too high now.
-    ///
-    /// # Cost
-    /// Estimates of 1024 keys.
-    ///
-    /// # Accuracy
-    /// Keys fall on cells by their hash, so other keys outside the heavy ones fare as those that never came. With
-    /// conservative updates they fare better, the more often they came.
-    ///
-    /// # Errors
-    /// As [`Profile::estimates`].
-    pub fn estimate_error(&self) -> Result<EstimateError> {
+    pub(super) fn estimate_error(&self) -> Result<EstimateError> {
         // Spread over all pages by the golden ratio, with columns from the same sequence: 128 bits that no key has.
         let probe = |i: u64| {
             let word = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -4,7 +4,7 @@ use keyhash::KeyHash;
 
 /// The whole picture of a stream.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct ProfileReport {
     /// Rows counted.
     pub rows: u64,
     /// Malformed rows skipped.
@@ -14,17 +14,17 @@ pub struct Report {
     /// The sum of all weights; the number of rows where none were given.
     pub weight: u128,
     /// Distinct keys.
-    pub distinct: Distinct,
+    pub distinct: DistinctCount,
     /// The heaviest keys, heaviest first.
     pub heavy: Vec<HeavyHitter>,
     /// Every key heavier than this is among the candidates that `heavy` is taken from; `u64::MAX` says that no such weight is
     /// known.
     pub heavy_threshold: u64,
     /// Quantiles of what was measured.
-    pub values: Values,
+    pub values: Distribution,
 }
 
-impl Report {
+impl ProfileReport {
     /// The share of rows whose key had come before, between 0 and 1: one less the distinct keys a row.
     pub fn repeat_share(&self) -> f64 {
         repeat_share(self.rows, self.distinct.estimate)
@@ -42,7 +42,7 @@ fn repeat_share(rows: u64, distinct: f64) -> f64 {
 
 /// How many distinct keys there are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Distinct {
+pub struct DistinctCount {
     /// The estimate.
     pub estimate: f64,
     /// Two standard errors below: the truth is below this for about 1 stream in 40.
@@ -110,9 +110,19 @@ pub enum Measure {
     Value,
 }
 
+impl Measure {
+    /// What errors call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Measure::KeyLength => "key lengths",
+            Measure::Value => "values",
+        }
+    }
+}
+
 /// The distribution of the measured number.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Values {
+pub struct Distribution {
     /// What was measured.
     pub measure: Measure,
     /// How many numbers.

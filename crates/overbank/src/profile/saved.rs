@@ -1,79 +1,246 @@
-//! A profile in a store: what a commit writes, and how it comes back.
+//! A profile in a store: its lock, what a commit writes, and how it comes back.
 
 use super::flash::Flash;
 use super::format::{self, Inline};
-use super::{Plan, Profile, SHARDS};
-use crate::Result;
+use super::options::ProfileOptions;
+use super::record::{Saved, parts_bytes, read_parts, write_parts};
+use super::sketches::Sketches;
+use super::totals::Totals;
+use super::turns::{Called, Turns};
+use super::{Measure, Parse, Profile, ProfilePlan, SHARDS};
 use crate::error::missing;
-use crate::lock::lock;
-use crate::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
-use crate::store::{FileRef, Files, Participant, Prepared, Record, Store, Structure, lock_whole, registry};
-use std::sync::{Arc, Mutex};
+use crate::frequency::FrequencyOptions;
+use crate::lock::{lock, read, write};
+use crate::sketch::{CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
+use crate::store::registry::{self, Kind};
+use crate::store::{Files, Hold, Openable, Participant, Prepared, Record, Reservation, Store, Structure};
+use crate::{Error, Result};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, RwLock};
 
-/// The name that a profile has in its store.
-pub(super) const NAME: &str = "profile";
-
-impl Profile {
-    /// Makes this profile a part of `store`'s commits, and takes its memory from the store's budget: the sketches at
-    /// least, the whole plan if it is free.
+impl Store {
+    /// The profile of this name: the one that is open, the stored one, or a new one. Its memory comes from the store's budget: the sketches
+    /// at least, the whole plan if it is free. One with a sketch on flash has that as a summary `name/counts`, which it opens itself.
+    ///
+    /// # Cost
+    /// Reads a stored one's sketches in RAM.
     ///
     /// # Errors
-    /// `AlreadyExists` if the store has a profile attached; `BudgetExceeded`.
-    pub fn attach(mut self, store: &Store) -> Result<Arc<Mutex<Self>>> {
-        let plan_bytes = usize::try_from(self.plan.memory_bytes).unwrap_or(usize::MAX);
-        // The sketch on flash has taken its part itself.
-        let wanted_bytes = plan_bytes - self.plan.flash_memory_bytes;
-        self.reservation =
-            Some(store.budget().reserve("the profile", wanted_bytes, self.allocated_bytes())?);
-        self.files = Some(store.files().clone());
-        let shared = Arc::new(Mutex::new(self));
-        store.attach(NAME, Arc::clone(&shared) as Arc<dyn Participant>)?;
-        Ok(shared)
+    /// `Incompatible` if something else was asked for than it has, or if a sketch was made under another seed than the store's;
+    /// `InvalidOption`, `BudgetExceeded`, `OutOfMemory`; `AlreadyExists` where a new one's sketch on flash has a name that is taken;
+    /// `NotFound` if there is none and the store is open read-only; `WrongKind`, `UnsupportedVersion`, `Corrupt`.
+    pub fn profile(&self, name: &str, options: ProfileOptions) -> Result<Profile> {
+        let summary = self.open_with(name, |stored| match stored {
+            None => Summary::create(self, name, &options),
+            Some(_) => Summary::load(self, name, &options),
+        })?;
+        // One that was open already was not made for this call.
+        options.require(summary.plan.memory_bytes, summary.measure, summary.has_flash)?;
+        Ok(Profile { summary })
+    }
+}
+
+/// A profile whose handles share it.
+#[derive(Debug)]
+pub(super) struct Summary {
+    name: String,
+    path: PathBuf,
+    files: Files,
+    pub(super) plan: ProfilePlan,
+    pub(super) measure: Measure,
+    has_flash: bool,
+    turns: Turns,
+    /// Held by who changes the profile, and by a commit while it prepares what is in RAM and what is on flash. Taken before the lock of
+    /// the state.
+    changes: Mutex<()>,
+    state: RwLock<State>,
+    /// Taken after the state's lock, or alone.
+    progress: Mutex<Progress>,
+    is_closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    sketches: Sketches,
+    /// A change began and has not ended.
+    is_torn: bool,
+    /// What is held of the store's budget, until the profile is closed.
+    reservation: Option<Reservation>,
+}
+
+/// The totals of the commit under way, and of the last one: equal totals mean that nothing has come since.
+#[derive(Debug, Default)]
+struct Progress {
+    prepared: Option<Totals>,
+    committed: Option<Totals>,
+}
+
+impl Summary {
+    fn create(store: &Store, name: &str, options: &ProfileOptions) -> Result<Self> {
+        if store.is_read_only() {
+            return Err(missing(registry::PROFILE.name, name));
+        }
+        let plan = options.plan()?;
+        let flash = options.fitted_flash(&plan)?;
+        let sketches = Sketches::new(plan, store.hasher(), options.chosen_measure())?;
+        let mut summary = Self::assemble(store, name, sketches, None)?;
+        // Last, for nothing takes it back.
+        let flash = flash.map(|flash| Flash::create(store, name, flash)).transpose()?;
+        summary.has_flash = flash.is_some();
+        write(&summary.state).sketches.flash = flash;
+        Ok(summary)
     }
 
-    /// Whether `store` holds a profile.
-    pub fn is_in(store: &Store) -> bool {
-        store.record(NAME).is_some()
-    }
-
-    /// The profile of `store` at its last commit.
-    ///
-    /// # Errors
-    /// As [`Store::frequency`]; [`Error::NotFound`] if there is none; [`Error::Corrupt`]; [`Error::UnsupportedVersion`];
-    /// [`Error::Incompatible`] if a sketch was made under another seed than the store's.
-    pub fn load(store: &Store) -> Result<Self> {
-        Self::load_for(store, 1)
-    }
-
-    /// As [`Profile::load`], to be updated by as many threads.
-    ///
-    /// # Errors
-    /// As [`Profile::load`].
-    pub fn load_for(store: &Store, threads: usize) -> Result<Self> {
-        let saved = Saved::of(store)?;
-        let plan = saved.plan(store)?;
+    fn load(store: &Store, name: &str, options: &ProfileOptions) -> Result<Self> {
+        let saved = Saved::of(store, name)?;
+        let has_flash = Flash::is_in(store, name);
+        options.require(saved.inline.memory_bytes, saved.inline.totals.measure, has_flash)?;
+        let plan = saved.plan(store, name)?;
+        // Nothing is read that the budget has no room for.
+        let stored_bytes = saved.files.iter().map(|file| file.bytes).sum::<u64>();
+        let stored_bytes = usize::try_from(stored_bytes).unwrap_or(usize::MAX);
+        drop(store.budget().reserve(&of_profile(name), stored_bytes, stored_bytes)?);
+        let flash = match options.fitted_flash(&plan)? {
+            Some(wanted) => wanted,
+            None => FrequencyOptions::new().writers(plan.flash_writers(options.working_threads())),
+        };
+        let flash = has_flash.then(|| Flash::open(store, name, flash)).transpose()?;
         let Saved { inline, files: [distinct, counts, values, heavy] } = saved;
         let files = store.files();
-        let heavy = files.read_blob_with(&heavy, read_parts)?;
-        let open = || Flash::open(store, plan.flash_writers(threads));
-        let flash = Flash::is_in(store).then(open).transpose()?;
-        let profile = Self {
+        let sketches = Sketches {
             plan,
             totals: inline.totals,
             distinct: HyperLogLog::from_bytes(&files.read_blob(&distinct)?)?,
             counts: files.read_blob_with(&counts, CountMin::read_from)?,
-            heavy,
+            heavy: files.read_blob_with(&heavy, read_parts)?,
             values: files.read_blob_with(&values, DdSketch::read_from)?,
             flash,
-            prepared: None,
-            committed: Some(inline.totals),
-            files: None,
-            reservation: None,
+            failure: None,
         };
-        profile.validate(store)?;
-        Ok(profile)
+        sketches.validate(store)?;
+        Self::assemble(store, name, sketches, Some(inline.totals))
     }
 
+    fn assemble(store: &Store, name: &str, sketches: Sketches, committed: Option<Totals>) -> Result<Self> {
+        let (plan, measure) = (sketches.plan, sketches.totals.measure);
+        let least_bytes = sketches.allocated_bytes();
+        // The sketch on flash takes its part itself, and who only reads has no chunks on their way.
+        let plan_bytes = usize::try_from(plan.memory_bytes).unwrap_or(usize::MAX) - plan.flash_memory_bytes;
+        let wanted_bytes = if store.is_read_only() { least_bytes } else { plan_bytes };
+        let reservation = store.budget().reserve(&of_profile(name), wanted_bytes, least_bytes)?;
+        Ok(Self {
+            name: name.to_owned(),
+            path: store.device().path(),
+            files: store.files().clone(),
+            plan,
+            measure,
+            has_flash: sketches.flash.is_some(),
+            turns: Turns::default(),
+            changes: Mutex::new(()),
+            state: RwLock::new(State { sketches, is_torn: false, reservation: Some(reservation) }),
+            progress: Mutex::new(Progress { prepared: None, committed }),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Looks at the sketches, beside others who look, between two chunks.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&Sketches) -> R) -> Result<R> {
+        self.files.check_process()?;
+        self.turns.check_caller(&self.name)?;
+        let state = self.turns.wait_for(|| read(&self.state));
+        self.check(&state)?;
+        Ok(look(&state.sketches))
+    }
+
+    /// Changes the sketches, alone, between two chunks.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Sketches) -> Result<R>) -> Result<R> {
+        self.files.writable()?;
+        self.turns.check_caller(&self.name)?;
+        let _changes = self.turns.wait_for(|| lock(&self.changes));
+        self.change_held(change)
+    }
+
+    /// Counts the chunks that `next` yields, until it yields `None`; others come in between.
+    pub(super) fn pass<P: Parse>(
+        &self,
+        threads: usize,
+        parser: &P,
+        mut next: impl FnMut() -> std::result::Result<Option<P::Chunk>, P::Error> + Send,
+    ) -> std::result::Result<(), P::Error> {
+        self.files.writable()?;
+        self.turns.check_caller(&self.name)?;
+        let parser = Foreign { parser, turns: &self.turns };
+        loop {
+            let (mut has_chunk, mut is_interrupted) = (false, false);
+            let changes = self.turns.wait_for(|| lock(&self.changes));
+            self.change_held(|sketches| {
+                sketches.update(threads, &parser, || {
+                    is_interrupted = has_chunk && self.turns.is_wanted();
+                    if is_interrupted {
+                        return Ok(None);
+                    }
+                    has_chunk = true;
+                    let _called = self.turns.call();
+                    next()
+                })
+            })?;
+            drop(changes);
+            if !is_interrupted {
+                return Ok(());
+            }
+            self.turns.let_others();
+        }
+    }
+
+    /// The caller has `changes`.
+    fn change_held<R, E: From<Error>>(
+        &self,
+        change: impl FnOnce(&mut Sketches) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        let mut state = write(&self.state);
+        self.check(&state)?;
+        state.is_torn = true;
+        let changed = change(&mut state.sketches);
+        state.is_torn = false;
+        changed
+    }
+
+    fn check(&self, state: &State) -> Result<()> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed { name: self.name.clone() });
+        }
+        let why = match &state.sketches.failure {
+            Some(why) => why.clone(),
+            None if state.is_torn => format!("an update of {:?} panicked", self.name),
+            None => return Ok(()),
+        };
+        Err(Error::Poisoned { path: self.path.clone(), why })
+    }
+}
+
+fn of_profile(name: &str) -> String {
+    format!("the profile {name:?}")
+}
+
+/// A parser, whose calls are noted.
+struct Foreign<'p, P> {
+    parser: &'p P,
+    turns: &'p Turns,
+}
+
+impl<P: Parse> Parse for Foreign<'_, P> {
+    type Chunk = P::Chunk;
+    type Rows = P::Rows;
+    type Error = P::Error;
+
+    fn parse(&self, chunk: P::Chunk, rows: &mut P::Rows) -> std::result::Result<(), P::Error> {
+        let _called: Called = self.turns.call();
+        self.parser.parse(chunk, rows)
+    }
+}
+
+impl Sketches {
     /// What `update` relies on: as many shards as there are ranges, all under the store's hash.
     fn validate(&self, store: &Store) -> Result<()> {
         if self.heavy.len() != SHARDS {
@@ -87,7 +254,7 @@ impl Profile {
                 self.counts.layout().pages(),
             ));
         }
-        let ours = crate::sketch::HashId::from(store.hasher());
+        let ours = HashId::from(store.hasher());
         let theirs = self
             .heavy
             .iter()
@@ -98,62 +265,8 @@ impl Profile {
         }
         Ok(())
     }
-}
 
-/// What the manifest says of a profile.
-pub(super) struct Saved {
-    pub(super) inline: Inline,
-    /// Distinct keys, counts, values, heavy keys.
-    pub(super) files: [FileRef; 4],
-}
-
-impl Saved {
-    pub(super) fn of(store: &Store) -> Result<Self> {
-        let entry = store.record(NAME).ok_or_else(|| missing("profile in this store", NAME))?;
-        entry.require(NAME, registry::PROFILE)?;
-        let [distinct, counts, values, heavy] = entry.record.files[..] else {
-            return Err(format::corrupt(0, "number of files", 4, entry.record.files.len()));
-        };
-        let inline = Inline::from_bytes(&entry.record.state)?;
-        Ok(Self { inline, files: [distinct, counts, values, heavy] })
-    }
-
-    /// How the profile divides its budget.
-    pub(super) fn plan(&self, store: &Store) -> Result<Plan> {
-        let plan = if Flash::is_in(store) { Plan::with_flash } else { Plan::for_memory };
-        plan(self.inline.memory_bytes)
-    }
-}
-
-impl Participant for Mutex<Profile> {
-    fn structure(&self) -> Structure {
-        registry::PROFILE.structure()
-    }
-
-    fn prepare(&self) -> Result<Prepared> {
-        let mut profile = lock_whole(self)?;
-        match profile.files.clone() {
-            Some(files) => profile.prepare(&files),
-            None => Ok(Prepared::Unchanged),
-        }
-    }
-
-    fn committed(&self) {
-        let mut profile = lock(self);
-        profile.committed = profile.prepared.take();
-    }
-
-    fn is_changed(&self) -> bool {
-        let profile = lock(self);
-        profile.committed != Some(profile.totals)
-    }
-}
-
-impl Profile {
-    fn prepare(&mut self, files: &Files) -> Result<Prepared> {
-        if self.committed == Some(self.totals) {
-            return Ok(Prepared::Unchanged);
-        }
+    pub(super) fn prepare(&self, files: &Files) -> Result<Record> {
         if let Some(flash) = &self.flash {
             flash.check()?;
         }
@@ -165,91 +278,55 @@ impl Profile {
             files.write_blob_with(self.values.encoded_bytes(), |sink| self.values.write_to(sink))?,
             files.write_blob_with(parts_bytes(&self.heavy), |sink| write_parts(&self.heavy, sink))?,
         ];
-        self.prepared = Some(self.totals);
-        Ok(Prepared::Changed(Record { state: inline.to_bytes(), files: parts }))
+        Ok(Record { state: inline.to_bytes(), files: parts })
     }
 }
 
-/// The bytes of all shards, each after its length.
-fn parts_bytes(shards: &[SpaceSaving]) -> usize {
-    shards.iter().map(|shard| size_of::<u64>() + shard.encoded_bytes()).sum()
+impl Openable for Summary {
+    const KIND: Kind = registry::PROFILE;
 }
 
-fn write_parts(shards: &[SpaceSaving], sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    for shard in shards {
-        sink(&(shard.encoded_bytes() as u64).to_le_bytes())?;
-        shard.write_to(sink)?;
-    }
-    Ok(())
-}
-
-fn read_parts(
-    total_bytes: usize,
-    source: &mut dyn FnMut(&mut [u8]) -> Result<()>,
-) -> Result<Vec<SpaceSaving>> {
-    let mut shards = Vec::new();
-    each_part(total_bytes, source, &mut |part| {
-        shards.push(part);
-        Ok(())
-    })?;
-    Ok(shards)
-}
-
-/// Reads the parts of all shards one by one.
-pub(super) fn each_part(
-    total_bytes: usize,
-    source: &mut dyn FnMut(&mut [u8]) -> Result<()>,
-    each: &mut dyn FnMut(SpaceSaving) -> Result<()>,
-) -> Result<()> {
-    let mut left = total_bytes;
-    while left > 0 {
-        let mut length = [0; size_of::<u64>()];
-        let at = total_bytes - left;
-        left = left
-            .checked_sub(length.len())
-            .ok_or_else(|| format::corrupt(at, "the bytes behind the last part", 0, left))?;
-        source(&mut length)?;
-        let length = u64::from_le_bytes(length);
-        let part = usize::try_from(length).ok().filter(|&part| part <= left);
-        let part =
-            part.ok_or_else(|| format::corrupt(at, "length of a part", format!("at most {left}"), length))?;
-        each(SpaceSaving::read_from(part, source)?)?;
-        left -= part;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sketch::HashId;
-    use crate::{HashKind, KeyHasher, Seed};
-    use proptest::prelude::*;
-
-    fn read(mut bytes: &[u8]) -> Result<Vec<SpaceSaving>> {
-        read_parts(bytes.len(), &mut |into| {
-            let (part, rest) = bytes.split_at(into.len());
-            into.copy_from_slice(part);
-            bytes = rest;
-            Ok(())
-        })
+impl Participant for Summary {
+    fn structure(&self) -> Structure {
+        registry::PROFILE.structure()
     }
 
-    proptest! {
-        #[test]
-        fn parts_come_back_and_damage_never_panics(capacities in proptest::collection::vec(1usize..9, 0..4), at: prop::sample::Index, bit in 0u32..8) {
-            let hash_id = HashId::from(KeyHasher::new(HashKind::Xxh3, Seed(1)));
-            let shards: Vec<_> = capacities.iter().map(|&capacity| SpaceSaving::new(capacity, 3, hash_id).unwrap()).collect();
-            let mut bytes = Vec::new();
-            write_parts(&shards, &mut |piece| { bytes.extend_from_slice(piece); Ok(()) }).unwrap();
-            prop_assert_eq!(bytes.len(), parts_bytes(&shards));
-            let back: Vec<_> = read(&bytes).unwrap().iter().map(SpaceSaving::to_bytes).collect();
-            prop_assert_eq!(back, shards.iter().map(SpaceSaving::to_bytes).collect::<Vec<_>>());
-            if !bytes.is_empty() {
-                let at = at.index(bytes.len());
-                bytes[at] ^= 1 << bit;
-                prop_assert!(read(&bytes).is_err());
+    fn hold(&self) -> Result<Hold<'_>> {
+        if !self.has_flash {
+            return Ok(Hold::default());
+        }
+        self.turns.check_caller(&self.name)?;
+        Ok(Hold::of(self.turns.wait_for(|| lock(&self.changes))))
+    }
+
+    fn prepare(&self) -> Result<Prepared> {
+        self.look(|sketches| {
+            if lock(&self.progress).committed == Some(sketches.totals) {
+                return Ok(Prepared::Unchanged);
             }
+            let record = sketches.prepare(&self.files)?;
+            lock(&self.progress).prepared = Some(sketches.totals);
+            Ok(Prepared::Changed(record))
+        })?
+    }
+
+    fn committed(&self) {
+        let mut progress = lock(&self.progress);
+        progress.committed = progress.prepared.take();
+    }
+
+    fn is_changed(&self) -> bool {
+        // Who is called by a pass cannot wait for it.
+        let totals = || self.turns.wait_for(|| read(&self.state)).sketches.totals;
+        self.turns.is_called() || lock(&self.progress).committed != Some(totals())
+    }
+
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        if !self.turns.is_called() {
+            let mut state = self.turns.wait_for(|| write(&self.state));
+            state.reservation = None;
+            state.sketches.flash = None;
         }
     }
 }

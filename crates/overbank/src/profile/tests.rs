@@ -2,11 +2,13 @@
 
 mod ends;
 mod flash;
+mod handle;
 
+use super::sketches::{Sketches, empty_values};
 use super::*;
 use crate::device::memory::MemoryDevice;
-use crate::store::{Store, StoreOptions};
-use crate::{KeyHash, KeyHasher, Seed};
+use crate::store::{Files, Participant, Prepared, Store, StoreOptions, Structure, registry};
+use crate::{KeyHasher, Seed};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,7 +72,12 @@ fn name(key: u16) -> Vec<u8> {
     name
 }
 
-fn count(profile: &mut Profile, parser: &Slices, threads: usize, chunks: &[Vec<(u16, u64)>]) {
+fn count(sketches: &mut Sketches, parser: &Slices, threads: usize, chunks: &[Vec<(u16, u64)>]) {
+    let mut rest = chunks.iter();
+    sketches.update(threads, parser, || Ok(rest.next().cloned())).unwrap();
+}
+
+fn count_in(profile: &Profile, parser: &Slices, threads: usize, chunks: &[Vec<(u16, u64)>]) {
     let mut rest = chunks.iter();
     profile.update(threads, parser, || Ok(rest.next().cloned())).unwrap();
 }
@@ -79,9 +86,23 @@ fn parser(valued: bool) -> Slices {
     Slices { hasher: KeyHasher::new(crate::HashKind::Xxh3, Seed(7)), valued }
 }
 
-fn empty(parser: &Slices) -> Profile {
-    let measure = if parser.valued { Measure::Value } else { Measure::KeyLength };
-    Profile::new(Plan::for_memory(MEMORY_BYTES_MIN).unwrap(), parser.hasher, measure).unwrap()
+fn measure(parser: &Slices) -> Measure {
+    if parser.valued { Measure::Value } else { Measure::KeyLength }
+}
+
+fn empty(parser: &Slices) -> Sketches {
+    Sketches::new(ProfilePlan::for_memory(MEMORY_BYTES_MIN).unwrap(), parser.hasher, measure(parser)).unwrap()
+}
+
+/// The same in a store.
+fn empty_in(store: &Store, parser: &Slices) -> Profile {
+    let options = ProfileOptions::new().memory_bytes(MEMORY_BYTES_MIN).measure(measure(parser));
+    store.profile("profile", options).unwrap()
+}
+
+/// That of a store that has one.
+fn stored_in(store: &Store) -> Profile {
+    store.profile("profile", ProfileOptions::new()).unwrap()
 }
 
 const RANKS: [f64; 5] = [0.0, 0.25, 0.5, 0.99, 1.0];
@@ -109,13 +130,13 @@ proptest! {
         let stop = stop.min(rows.len());
         let device = Arc::new(MemoryDevice::new());
         let store = Store::create_on(device.clone(), StoreOptions::new().seed(Seed(7))).unwrap();
-        let shared = empty(&parser).attach(&store).unwrap();
-        count(&mut shared.lock().unwrap(), &parser, threads, &cut(&rows[..stop], cuts.1));
+        let shared = empty_in(&store, &parser);
+        count_in(&shared, &parser, threads, &cut(&rows[..stop], cuts.1));
         store.commit(b"here").unwrap();
         drop((shared, store));
         let store = Store::open_on(device, StoreOptions::new()).unwrap();
-        let mut resumed = Profile::load(&store).unwrap();
-        count(&mut resumed, &parser, threads, &cut(&rows[stop..], cuts.1));
+        let resumed = stored_in(&store);
+        count_in(&resumed, &parser, threads, &cut(&rows[stop..], cuts.1));
 
         let (mut report, mut expected) = (resumed.report(50, &RANKS).unwrap(), whole.report(50, &RANKS).unwrap());
         // Each chunk claims one skipped row, so that one depends on the cuts.
@@ -233,27 +254,31 @@ fn crowded_answers_do_not_depend_on_threads_or_cuts() {
         let mut profile = empty(&parser);
         count(&mut profile, &parser, threads, &cut(&rows, chunk_rows));
         let asked: Vec<_> = (0..200).map(|key| parser.hasher.hash(&name(key * 300))).collect();
-        (Report { skipped: 0, ..profile.report(1000, &RANKS).unwrap() }, profile.estimates(&asked).unwrap())
+        (
+            ProfileReport { skipped: 0, ..profile.report(1000, &RANKS).unwrap() },
+            profile.estimates(&asked).unwrap(),
+        )
     });
     assert!(reports.windows(2).all(|pair| pair[0] == pair[1]));
 
     let device = Arc::new(MemoryDevice::new());
     let store = Store::create_on(device.clone(), StoreOptions::new().seed(Seed(7))).unwrap();
-    let shared = empty(&parser).attach(&store).unwrap();
-    count(&mut shared.lock().unwrap(), &parser, 2, &cut(&rows[..40_000], 999));
+    let shared = empty_in(&store, &parser);
+    count_in(&shared, &parser, 2, &cut(&rows[..40_000], 999));
     store.commit(b"here").unwrap();
     drop((shared, store));
-    let mut resumed = Profile::load(&Store::open_on(device, StoreOptions::new()).unwrap()).unwrap();
-    count(&mut resumed, &parser, 2, &cut(&rows[40_000..], 999));
-    assert_eq!(Report { skipped: 0, ..resumed.report(1000, &RANKS).unwrap() }, reports[0].0);
+    let store = Store::open_on(device, StoreOptions::new()).unwrap();
+    let resumed = stored_in(&store);
+    count_in(&resumed, &parser, 2, &cut(&rows[40_000..], 999));
+    assert_eq!(ProfileReport { skipped: 0, ..resumed.report(1000, &RANKS).unwrap() }, reports[0].0);
 }
 
 #[test]
 fn an_unchanged_profile_costs_a_commit_nothing() {
     let parser = parser(false);
     let store = Store::create_on(Arc::new(MemoryDevice::new()), StoreOptions::new().seed(Seed(7))).unwrap();
-    let shared = empty(&parser).attach(&store).unwrap();
-    count(&mut shared.lock().unwrap(), &parser, 1, &[vec![(1, 1)]]);
+    let shared = empty_in(&store, &parser);
+    count_in(&shared, &parser, 1, &[vec![(1, 1)]]);
     store.commit(b"1").unwrap();
     let files = store.device().list().unwrap();
     store.commit(b"2").unwrap();
@@ -261,13 +286,39 @@ fn an_unchanged_profile_costs_a_commit_nothing() {
     assert_eq!(store.position(), b"2");
 }
 
+/// Commits what does not belong to its store.
+struct Forged {
+    sketches: Sketches,
+    files: Files,
+}
+
+impl Participant for Forged {
+    fn structure(&self) -> Structure {
+        registry::PROFILE.structure()
+    }
+
+    fn prepare(&self) -> Result<Prepared> {
+        Ok(Prepared::Changed(self.sketches.prepare(&self.files)?))
+    }
+
+    fn committed(&self) {}
+
+    fn is_changed(&self) -> bool {
+        false
+    }
+}
+
 #[test]
 fn a_profile_of_another_seed_is_incompatible() {
     let parser = parser(false);
     let store = Store::create_on(Arc::new(MemoryDevice::new()), StoreOptions::new().seed(Seed(8))).unwrap();
-    let _shared = empty(&parser).attach(&store).unwrap();
+    store
+        .attach("profile", Arc::new(Forged { sketches: empty(&parser), files: store.files().clone() }))
+        .unwrap();
     store.commit(b"").unwrap();
-    assert!(matches!(Profile::load(&store), Err(crate::Error::Incompatible { .. })));
+    store.close("profile").unwrap();
+    let refused = store.profile("profile", ProfileOptions::new()).unwrap_err();
+    assert!(matches!(refused, crate::Error::Incompatible { .. }), "{refused}");
 }
 
 #[test]
@@ -285,9 +336,9 @@ fn lengths_are_exact_up_to_fifty_bytes() {
 #[test]
 fn the_plan_stays_inside_its_budget() {
     for memory_bytes in [MEMORY_BYTES_MIN, 64 << 20, 1 << 30, 100 << 30] {
-        let plan = Plan::for_memory(memory_bytes).unwrap();
+        let plan = ProfilePlan::for_memory(memory_bytes).unwrap();
         if memory_bytes <= 1 << 30 {
-            let profile = Profile::new(plan, parser(false).hasher, Measure::KeyLength).unwrap();
+            let profile = Sketches::new(plan, parser(false).hasher, Measure::KeyLength).unwrap();
             assert!(profile.allocated_bytes() as u64 <= memory_bytes * 3 / 4);
         }
         for threads in [1, 2, 16, 256].map(|wanted| plan.threads(wanted)) {
@@ -298,5 +349,5 @@ fn the_plan_stays_inside_its_budget() {
         let most = if memory_bytes == MEMORY_BYTES_MIN { 1 } else { 3 };
         assert_eq!((plan.threads(1), plan.threads(3)), (1, most));
     }
-    assert!(matches!(Plan::for_memory(MEMORY_BYTES_MIN - 1), Err(crate::Error::InvalidOption { .. })));
+    assert!(matches!(ProfilePlan::for_memory(MEMORY_BYTES_MIN - 1), Err(crate::Error::InvalidOption { .. })));
 }

@@ -152,6 +152,10 @@ impl Core {
     fn commit_all(&self, journal: &mut Journal, taken: &Taken, position: &[u8]) -> Result<CommitId> {
         let Taken { catalog, summaries, removed } = taken;
         let mut changed = BTreeMap::new();
+        let mut held = Vec::new();
+        for Summary { name, participant, .. } in summaries {
+            held.push(participant.hold().map_err(|error| self.of_summary(name, error))?);
+        }
         for Summary { name, participant, .. } in summaries {
             let prepared = participant.prepare().map_err(|error| self.of_summary(name, error))?;
             let stored = catalog.summaries.get(name).filter(|_| !removed.contains(name));
@@ -163,6 +167,7 @@ impl Core {
                 return Err(Error::InvalidOption { name: "record", value: format!("{name:?}"), why });
             }
         }
+        drop(held);
         // A job that failed in the background may have left its summary half-done.
         self.poison.check()?;
         let nothing_new = changed.is_empty() && removed.is_empty() && catalog.position == position;

@@ -65,8 +65,7 @@ pub use commit::Publisher;
 pub use files::Files;
 pub use format::{FORMAT_VERSION, NAME_BYTES_MAX, POSITION_BYTES_MAX};
 pub use options::StoreOptions;
-pub(crate) use participant::lock_whole;
-pub use participant::{CommitId, Entry, FileId, FileRef, Participant, Prepared, Record, Structure};
+pub use participant::{CommitId, Entry, FileId, FileRef, Hold, Participant, Prepared, Record, Structure};
 pub use verify::{Damage, VerifyReport};
 pub use workers::{Job, Spawner, Workers};
 

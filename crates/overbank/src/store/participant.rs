@@ -3,7 +3,7 @@
 use super::registry::{self, Kind};
 use crate::{Error, Result};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 /// Number of a file in its store. Never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -132,6 +132,15 @@ pub trait Participant: Send + Sync {
     /// Its kind and the version of its bytes.
     fn structure(&self) -> Structure;
 
+    /// Keeps it as it is until what is returned drops. A commit asks all for it before the first `prepare`, and drops it behind the last:
+    /// for what is kept as several summaries, which must be of one moment. Waits for no commit.
+    ///
+    /// # Errors
+    /// As `prepare`.
+    fn hold(&self) -> Result<Hold<'_>> {
+        Ok(Hold::default())
+    }
+
     /// Makes a commit possible.
     ///
     /// # Errors
@@ -159,11 +168,19 @@ pub trait Participant: Send + Sync {
     }
 }
 
-/// The lock of a summary that has one around all of it. For a [`Participant`] made of such a lock.
-///
-/// # Errors
-/// `Poisoned` where a thread panicked while it held the lock: what it left half-done is not to be committed.
-pub(crate) fn lock_whole<T>(summary: &Mutex<T>) -> Result<MutexGuard<'_, T>> {
-    let why = "a thread panicked while it held a summary";
-    summary.lock().map_err(|_| Error::Poisoned { path: "the store".into(), why: why.to_owned() })
+/// What keeps a summary as it is while a commit prepares it: a lock of its own, or nothing.
+#[derive(Debug, Default)]
+pub struct Hold<'a>(Option<MutexGuard<'a, ()>>);
+
+impl<'a> Hold<'a> {
+    /// Until this lock is given back.
+    pub fn of(lock: MutexGuard<'a, ()>) -> Self {
+        Hold(Some(lock))
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        drop(self.0.take());
+    }
 }

@@ -2,12 +2,11 @@
 
 use super::NAME;
 use crate::arguments::FilterInfoArguments;
-use crate::commands::open_to_read;
+use crate::commands::{has_profile, open_to_read};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Page, print_json};
 use crate::picture::{self, FilterFacts};
 use overbank::filter::cascade::Filter;
-use overbank::profile::Profile;
 use overbank::store::Store;
 use std::path::Path;
 
@@ -27,7 +26,7 @@ pub(super) fn run(arguments: &FilterInfoArguments) -> CommandResult {
 
 /// The filter of a store at `place` that is open to be asked, in what memory the store has.
 pub(in crate::commands) fn open(store: &Store, place: &Path) -> Result<Filter, Failure> {
-    if store.record(NAME).is_none() && Profile::is_in(store) {
+    if store.record(NAME).is_none() && has_profile(store) {
         return Err(Failure::Usage(format!(
             "{} holds no filter but counts: ask it with `overbank estimate`, top, distinct or quantile, or name a store that \
              dedup --store or filter build made",

@@ -10,7 +10,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use overbank::KeyHasher;
 use overbank::pipeline::{self, Group, Stages};
-use overbank::profile::{Parse, Plan};
+use overbank::profile::{Parse, ProfilePlan};
 use overbank_ingest::{Options, Position, Reader, Waiter};
 use std::io::{IsTerminal, stdout};
 use std::marker::PhantomData;
@@ -119,7 +119,7 @@ impl<'a> Pass<'a> {
         taker: &mut impl Take,
     ) -> Result<Passed, Failure> {
         let started = Instant::now();
-        let plan = |memory_bytes| Plan::for_memory(memory_bytes).ok();
+        let plan = |memory_bytes| ProfilePlan::for_memory(memory_bytes).ok();
         let budget = Budget { memory_bytes: self.memory_bytes, threads: self.threads, plan };
         let reader = match resume_at {
             Some(position) => Reader::resume(self.options.clone(), position),

@@ -19,7 +19,7 @@ use crate::stream_fields::StreamFields;
 use crate::{process, units};
 use overbank::Seed;
 use overbank::filter::cascade::{Filter, FilterOptions};
-use overbank::profile::Plan;
+use overbank::profile::ProfilePlan;
 use overbank::store::{Store, StoreOptions};
 use overbank_ingest::{Options, Position};
 use std::path::Path;
@@ -193,7 +193,7 @@ pub(crate) fn check_memory(memory_bytes: u64) -> Result<(), Failure> {
 /// Chunks as a profile of half the memory has them, rows and windows as one of all of it; and how many threads work on them.
 pub(crate) fn fit_chunks(options: &mut Options, machine: &MachineArguments) -> Result<usize, Failure> {
     check_memory(machine.memory)?;
-    let [all, half] = [1, 2].map(|parts| Plan::for_memory(machine.memory / parts));
+    let [all, half] = [1, 2].map(|parts| ProfilePlan::for_memory(machine.memory / parts));
     let (all, half) = (all?, half?);
     let threads = working_threads(machine, &half);
     input::fit_chunks(options, &all, threads);

@@ -4,7 +4,6 @@
 use super::*;
 use crate::device::Device;
 use crate::frequency::FrequencyOptions;
-use std::sync::Mutex;
 
 /// A row: key, weight, value.
 type Row = (u16, u64, f64);
@@ -77,33 +76,34 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
     })
 }
 
-/// A profile of so few slots and cells that keys meet; attached to a store.
-fn crowded(kind: Kind, store: &Store) -> Arc<Mutex<Profile>> {
-    let few = |plan| Plan { count_bytes: SHARDS * 4080, heavy_capacity: 3, ..plan };
-    let mut profile = match kind {
-        Kind::Ram => {
-            Profile::new(few(Plan::for_memory(MEMORY_BYTES_MIN).unwrap()), store.hasher(), Measure::Value)
-        }
-        Kind::Flash { .. } => {
-            let plan = Plan::with_flash(FLASH_MEMORY_BYTES_MIN).unwrap();
-            Profile::new(few(plan), store.hasher(), Measure::Value)
+/// A profile of so few slots and cells that keys meet.
+fn crowded(kind: Kind, store: &Store) -> Profile {
+    let crowd = |plan| ProfilePlan { count_bytes: SHARDS * 4080, heavy_capacity: 3, ..plan };
+    let mut options = of(kind);
+    options.crowd = Some(crowd);
+    store.profile("profile", options).unwrap()
+}
+
+/// A profile of the plan's own shapes.
+fn of(kind: Kind) -> ProfileOptions {
+    let options = ProfileOptions::new().measure(Measure::Value);
+    match kind {
+        Kind::Ram => options.memory_bytes(MEMORY_BYTES_MIN),
+        Kind::Flash { cell_bits, is_conservative } => {
+            let flash = FrequencyOptions::new().bytes(64 << 10, 3).pending(2);
+            let flash = flash.cell_bits(cell_bits).conservative(is_conservative);
+            options.memory_bytes(FLASH_MEMORY_BYTES_MIN).flash(flash)
         }
     }
-    .unwrap();
-    if let Kind::Flash { cell_bits, is_conservative } = kind {
-        let options = FrequencyOptions::new().bytes(64 << 10, 3).pending(2);
-        profile.add_flash(store, &options.cell_bits(cell_bits).conservative(is_conservative), 1).unwrap();
-    }
-    profile.attach(store).unwrap()
 }
 
 fn options() -> StoreOptions {
     StoreOptions::new().seed(Seed(7)).memory_bytes(FLASH_MEMORY_BYTES_MIN as usize)
 }
 
-fn count_rows(profile: &Mutex<Profile>, parser: &Ends, rows: &[Row]) {
+fn count_rows(profile: &Profile, parser: &Ends, rows: &[Row]) {
     let mut chunks = rows.chunks(97).map(<[Row]>::to_vec);
-    profile.lock().unwrap().update(2, parser, || Ok(chunks.next())).unwrap();
+    profile.update(2, parser, || Ok(chunks.next())).unwrap();
 }
 
 /// A store that `fill` filled and that was committed, to be read.
@@ -138,7 +138,7 @@ fn check(profile: &Profile, parser: &Ends, rows: &[Row]) -> std::result::Result<
         distinct,
         exact.len()
     );
-    prop_assert_eq!(distinct.exact, report.heavy_threshold == 0 && profile.holds_every_key());
+    prop_assert_eq!(distinct.exact, report.heavy_threshold == 0 && profile.holds_every_key().unwrap());
     let (least, most) = report.repeat_share_bounds();
     prop_assert!(least <= report.repeat_share() && report.repeat_share() <= most);
 
@@ -198,9 +198,9 @@ proptest! {
         store.commit(b"here").unwrap();
         drop((shared, store));
         let store = Store::open_on(device, options()).unwrap();
-        let resumed = Profile::load(&store).unwrap().attach(&store).unwrap();
+        let resumed = stored_in(&store);
         count_rows(&resumed, &parser, rest);
-        check(&resumed.lock().unwrap(), &parser, &rows)?;
+        check(&resumed, &parser, &rows)?;
     }
 
     #[test]
@@ -219,19 +219,19 @@ proptest! {
                 let profile = crowded(kind, store);
                 count_rows(&profile, &parser, rows);
             });
-            target.lock().unwrap().merge_from(&source).unwrap();
+            target.merge_from(&source, "profile").unwrap();
         }
         let mut all = parts.concat();
-        check(&target.lock().unwrap(), &parser, &all)?;
+        check(&target, &parser, &all)?;
         store.commit(b"merged").unwrap();
         drop((target, store));
         let store = Store::open_on(device, options()).unwrap();
-        let resumed = Profile::load(&store).unwrap().attach(&store).unwrap();
-        check(&resumed.lock().unwrap(), &parser, &all)?;
+        let resumed = stored_in(&store);
+        check(&resumed, &parser, &all)?;
         // What comes behind a merge is counted as ever.
         count_rows(&resumed, &parser, &more);
         all.extend(more);
-        check(&resumed.lock().unwrap(), &parser, &all)?;
+        check(&resumed, &parser, &all)?;
     }
 }
 
@@ -247,7 +247,7 @@ fn counts_above_32_bits_keep_their_bounds_and_are_not_lost() {
         let parser = Ends(store.hasher());
         let profile = crowded(kind, &store);
         count_rows(&profile, &parser, &rows);
-        check(&profile.lock().unwrap(), &parser, &rows).unwrap();
+        check(&profile, &parser, &rows).unwrap();
     }
 }
 
@@ -255,18 +255,18 @@ fn counts_above_32_bits_keep_their_bounds_and_are_not_lost() {
 fn a_profile_merges_only_with_its_like_and_can_be_made_so() {
     let place = || Store::create_on(Arc::new(MemoryDevice::new()), options()).unwrap();
     let flash = |is_conservative| Kind::Flash { cell_bits: 8, is_conservative };
-    let of = |seed, kind| source_of(seed, |store| drop(crowded(kind, store)));
+    let filled = |seed, kind| source_of(seed, |store| drop(crowded(kind, store)));
     let ram = place();
     let target = crowded(Kind::Ram, &ram);
-    for source in [of(7, flash(false)), of(8, Kind::Ram)] {
-        let error = target.lock().unwrap().merge_from(&source).unwrap_err();
+    for source in [filled(7, flash(false)), filled(8, Kind::Ram)] {
+        let error = target.merge_from(&source, "profile").unwrap_err();
         assert!(matches!(error, crate::Error::Incompatible { .. }), "{error}");
     }
-    assert!(matches!(Profile::new_like(&of(8, Kind::Ram), &ram), Err(crate::Error::Incompatible { .. })));
 
-    let (conservative, beside) = (of(7, flash(true)), place());
-    let mut like = Profile::new_like(&conservative, &beside).unwrap();
-    let error = like.merge_from(&conservative).unwrap_err();
+    let (conservative, beside) = (filled(7, flash(true)), place());
+    let stored = |source: &Store| ProfileOptions::stored(source, "profile").unwrap();
+    let like = beside.profile("profile", stored(&conservative)).unwrap();
+    let error = like.merge_from(&conservative, "profile").unwrap_err();
     assert!(matches!(error, crate::Error::InvalidOption { .. }), "{error}");
 
     // Of the plan's own shapes, in RAM and on flash.
@@ -274,21 +274,13 @@ fn a_profile_merges_only_with_its_like_and_can_be_made_so() {
     let rows: Vec<Row> = (0..9000u16).map(|key| (key, u64::from(key) << 30, f64::from(key))).collect();
     for kind in [Kind::Ram, flash(false)] {
         let source = source(|store| {
-            let plan = match kind {
-                Kind::Ram => Plan::for_memory(MEMORY_BYTES_MIN),
-                Kind::Flash { .. } => Plan::with_flash(FLASH_MEMORY_BYTES_MIN),
-            };
-            let mut profile = Profile::new(plan.unwrap(), store.hasher(), Measure::Value).unwrap();
-            if kind != Kind::Ram {
-                profile.add_flash(store, &FrequencyOptions::new().bytes(64 << 10, 3).pending(2), 1).unwrap();
-            }
-            count_rows(&profile.attach(store).unwrap(), &parser, &rows);
+            count_rows(&store.profile("profile", of(kind)).unwrap(), &parser, &rows);
         });
         let place = place();
-        let merged = Profile::new_like(&source, &place).unwrap().attach(&place).unwrap();
-        merged.lock().unwrap().merge_from(&source).unwrap();
-        merged.lock().unwrap().merge_from(&source).unwrap();
-        check(&merged.lock().unwrap(), &parser, &[rows.clone(), rows.clone()].concat()).unwrap();
+        let merged = place.profile("profile", stored(&source)).unwrap();
+        merged.merge_from(&source, "profile").unwrap();
+        merged.merge_from(&source, "profile").unwrap();
+        check(&merged, &parser, &[rows.clone(), rows.clone()].concat()).unwrap();
         place.commit(b"").unwrap();
     }
 }
