@@ -9,6 +9,10 @@ use crate::lock::lock;
 use crate::sketch::CountBounds;
 use crate::{KeyHash, Result};
 
+/// How often an estimate begins anew because the whole was replaced meanwhile, by a merge, fold, decay or clear, before it keeps those
+/// waiting: whoever clears a sketch again and again would else keep a large batch from ever ending.
+const TRIES: usize = 4;
+
 impl Sketch {
     pub(super) fn estimate(&self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
         let mut is_full = false;
@@ -37,12 +41,8 @@ impl Sketch {
 
     /// The sum of all weights; `u64::MAX` stands for that and more.
     pub(super) fn total_weight(&self) -> u64 {
-        loop {
-            let generation = lock(&self.table).generation;
-            if let Some(cut) = Cut::take(&self.table, &self.slots, generation, &[]) {
-                return cut.total_weight;
-            }
-        }
+        // Of no page, and so of no generation in particular, there always is one.
+        Cut::take(&self.table, &self.slots, None, &[]).map_or(0, |cut| cut.total_weight)
     }
 
     /// What `answer` makes of what each key's page says, in one generation of the sketch.
@@ -53,10 +53,14 @@ impl Sketch {
     ) -> Result<Vec<A>> {
         self.usable()?;
         let mut answers = vec![A::default(); hashes.len()];
-        loop {
+        for _ in 0..TRIES {
             if rounds::answer(&self.view(), hashes, &mut answers, answer)? {
                 return Ok(answers);
             }
         }
+        let _upkeep = lock(&self.upkeep);
+        let is_answered = rounds::answer(&self.view(), hashes, &mut answers, answer)?;
+        debug_assert!(is_answered, "another generation while upkeep's lock is held");
+        Ok(answers)
     }
 }

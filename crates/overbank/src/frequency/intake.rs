@@ -44,6 +44,14 @@ pub(super) fn begin_with_slot(at: usize) {
     THREAD.set(at);
 }
 
+/// What became of the front of a batch.
+enum Pushed {
+    /// So many of its updates are in the slot's buffer.
+    Taken(usize),
+    /// None is: the buffer is full and cannot be logged now. How often it was emptied before.
+    IsFull { emptied: u64 },
+}
+
 impl Sketch {
     /// Adds a batch with these weights, or each hash once.
     pub(super) fn update(&self, hashes: &[KeyHash], weights: Option<&[u64]>) -> Result<()> {
@@ -89,13 +97,15 @@ impl Sketch {
     /// with no lock held here.
     fn take(&self, batch: Batch<'_>, are_removals: bool) -> Result<()> {
         let mut rest = batch;
+        // It ends: an empty buffer takes a part of any batch, so each turn either takes one, or empties this buffer, or waits until it was
+        // emptied or can be. That has to be done again only where other threads have filled it meanwhile, and so have got on.
         while rest.len() > 0 {
             let (slot, turn) = if are_removals { self.slot_of_removals() } else { self.free_slot() };
             match self.push_part(slot, rest)? {
-                Some(taken) => rest = rest.split_at(taken).1,
-                None => {
+                Pushed::Taken(taken) => rest = rest.split_at(taken).1,
+                Pushed::IsFull { emptied } => {
                     drop(turn);
-                    self.make_room()?;
+                    self.make_room(slot, emptied)?;
                 }
             }
         }
@@ -115,22 +125,22 @@ impl Sketch {
         free.unwrap_or_else(|| (own, lock(&self.slots[own].turn)))
     }
 
-    /// Takes the front of a batch into a slot whose turn is held; how much, or `None` if its buffer is full and cannot be logged
-    /// now.
-    fn push_part(&self, slot: usize, batch: Batch<'_>) -> Result<Option<usize>> {
+    /// Takes the front of a batch into a slot whose turn is held.
+    fn push_part(&self, slot: usize, batch: Batch<'_>) -> Result<Pushed> {
         let is_weighted = matches!(batch, Batch::Weighted(_));
-        {
+        let emptied = {
             let mut waiting = write(&self.slots[slot].waiting);
             let part = batch.split_at(batch.len().min(waiting.buffer.batch_max(is_weighted))).0;
             if waiting.buffer.room(is_weighted) >= part.len()
                 || waiting.buffer.condense(part.len(), is_weighted)
             {
                 waiting.push(part);
-                return Ok(Some(part.len()));
+                return Ok(Pushed::Taken(part.len()));
             }
-        }
+            waiting.emptied
+        };
         // It is empty after that, and so there is room.
-        Ok(self.flush_alone(slot)?.then_some(0))
+        Ok(if self.flush_alone(slot)? { Pushed::Taken(0) } else { Pushed::IsFull { emptied } })
     }
 
     /// Whether what waits in other slots has to be logged before this one.
@@ -200,8 +210,11 @@ impl Sketch {
         Still { sketch: self, _turns: self.slots.iter().map(|slot| lock(&slot.turn)).collect() }
     }
 
-    /// Whether a slot that is full can be logged by itself.
-    pub(super) fn has_room(&self) -> bool {
+    /// Whether a slot that was full when its buffer had been emptied so often was emptied since, or can be logged by itself.
+    pub(super) fn has_room(&self, slot: usize, emptied: u64) -> bool {
+        if read(&self.slots[slot].waiting).emptied != emptied {
+            return true;
+        }
         self.log_count.load(Ordering::Relaxed) < self.pending
             && !self.slots.iter().any(|slot| self.must_be_last(&read(&slot.waiting)))
     }

@@ -50,7 +50,8 @@ impl Buffer {
 
     pub(super) fn new(bytes: usize) -> Self {
         Self {
-            capacity_words: bytes.saturating_sub(sorter_bytes()) / WORD_BYTES,
+            // An empty buffer takes an update: whoever adds would else wait for room that never comes.
+            capacity_words: (bytes.saturating_sub(sorter_bytes()) / WORD_BYTES).max(WEIGHTED_WORDS),
             words: Vec::new(),
             scratch: Vec::new(),
             units: 0,
@@ -67,9 +68,9 @@ impl Buffer {
         self.capacity_words
     }
 
-    /// How many updates an empty buffer takes at most.
+    /// How many updates an empty buffer takes at most; at least one.
     pub(super) fn batch_max(&self, weighted: bool) -> usize {
-        (self.capacity_words / if weighted { WEIGHTED_WORDS } else { 1 }).max(1)
+        self.capacity_words / if weighted { WEIGHTED_WORDS } else { 1 }
     }
 
     /// How many more updates fit.

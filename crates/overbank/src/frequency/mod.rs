@@ -13,8 +13,9 @@
 //! 2. An estimate counts every update made before it, wherever it waits, and equals that of the in-RAM sketch of the same
 //!    layout: it depends neither on the order of updates nor on batches, buffer, pending chunks or commits. (In
 //!    conservative mode it does, and lies between the true count and that estimate.)
-//! 3. An estimate writes nothing, waits for no writer, pass or commit, and keeps none of them waiting. With `pending = 0` it reads
-//!    exactly one block, and none of a page never written; beside a pass, about one more of each log that the pass applies.
+//! 3. An estimate writes nothing, waits for no writer, pass or commit, and keeps none of them waiting (unless the whole was replaced, by
+//!    a decay, say, four times while it asked: then it keeps the next one waiting). With `pending = 0` it reads exactly one block, and
+//!    none of a page never written; beside a pass, about one more of each log that the pass applies.
 //! 4. What the last commit needs is never written over: groups move to free extents, logs are immutable.
 //! 5. Cells saturate; what they then say is at most the total weight, or `u64::MAX` where that is not known to bound it.
 //! 6. Small cells (4 or 8 bits) merge with their neighbours where a count outgrows them. Additions alone leave what one RAM

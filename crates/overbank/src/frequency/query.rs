@@ -58,9 +58,8 @@ impl View<'_> {
     /// The pages, which ascend, as they would be if everything were applied, and the weight of the whole sketch; `None` if it is not of
     /// this generation any more.
     pub(super) fn compose(&self, pages: &[u64], blocks: &mut [u8]) -> Result<Option<u64>> {
-        let Some(cut) = Cut::take(&self.sketch.table, &self.sketch.slots, self.generation, pages) else {
-            return Ok(None);
-        };
+        let Sketch { table, slots, .. } = self.sketch;
+        let Some(cut) = Cut::take(table, slots, Some(self.generation), pages) else { return Ok(None) };
         Composer { sketch: self.sketch, shape: cut.shape, cut: &cut, pages }.compose(blocks)?;
         Ok(Some(cut.total_weight))
     }

@@ -301,7 +301,8 @@ fn least_common_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
     others.max(PassPlan::least_bytes(shape, pending + writers))
 }
 
-fn least_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
+/// The least RAM of a sketch.
+pub(super) fn least_bytes(shape: Shape, pending: usize, writers: usize) -> usize {
     least_common_bytes(shape, pending, writers) + writers * (WRITER_BYTES + Buffer::least_bytes())
 }
 

@@ -12,11 +12,12 @@
 //! 2. An update moves from a buffer to a log under the buffer's lock and the table's, and from logs to pages under the table's: whoever
 //!    holds both sees it in exactly one place.
 //! 3. [`Cut`] is what an estimate takes: the places of its pages with their extents pinned, the logs, and copies of what waits for these
-//!    pages in the buffers. It is taken without holding two locks of buffers at once, and is a state that the sketch was in between
-//!    the beginning and the end of the call, but for what was added meanwhile.
+//!    pages in the buffers. It is taken without holding two locks of buffers at once, unless buffers are emptied faster than they are
+//!    looked at, and is a state that the sketch was in between the beginning and the end of the call, but for what was added meanwhile.
 //!
 //! Why a cut misses nothing and counts nothing twice: it looks at the table first, then at the buffers. An update that was in a buffer
-//! when the table was looked at is there still, or its slot's number has changed, and then the cut begins anew. An update that came
+//! when the table was looked at is there still, or its slot's number has changed, and then the cut begins anew; after some tries with
+//! all buffers locked for reading, so that it ends however many writers there are. An update that came
 //! later may be seen or not. Removals wait in slot 0 alone, which is looked at before the other slots: what a removal takes off was
 //! added before it, so it is in what is looked at later.
 
@@ -26,7 +27,7 @@ use super::log::Log;
 use super::memory::Buffer;
 use super::page::{Updates, Weighted};
 use super::shape::Shape;
-use super::slots::WriterSlot;
+use super::slots::{Waiting, WriterSlot};
 use super::{narrowed, plus};
 use crate::lock::{lock, read};
 use std::sync::{Arc, Mutex};
@@ -169,15 +170,29 @@ pub(super) struct Cut {
     pub(super) total_weight: u64,
 }
 
+/// How often a cut begins anew before it locks all buffers at once. A writer empties a buffer in the time of a device's write, in which
+/// a cut looks at thousands of pages: a second try is rare where buffers have the memory of the default.
+const TRIES: usize = 8;
+
+#[cfg(test)]
+thread_local! {
+    /// Whether this thread's cuts lock all buffers at once.
+    pub(super) static AT_ONCE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 impl Cut {
-    /// A cut for `pages`, which ascend; `None` if the sketch is not of this generation any more.
+    /// A cut for `pages`, which ascend; `None` if the sketch is not of this generation any more, where one is asked for.
     pub(super) fn take(
         table: &Mutex<Table>,
         slots: &[WriterSlot],
-        generation: u64,
+        generation: Option<u64>,
         pages: &[u64],
     ) -> Option<Self> {
-        loop {
+        #[cfg(test)]
+        let tries = if AT_ONCE.get() { 0 } else { TRIES };
+        #[cfg(not(test))]
+        let tries = TRIES;
+        for _ in 0..tries {
             let (mut cut, emptied, weight) = Self::on_flash(table, generation, pages)?;
             let mut waiting_weight = 0i128;
             let is_whole = slots.iter().zip(emptied).enumerate().all(|(number, (slot, emptied))| {
@@ -185,22 +200,37 @@ impl Cut {
                 if waiting.emptied != emptied {
                     return false;
                 }
-                cut.copied[number].copy(cut.shape, pages, &waiting.buffer);
-                waiting_weight = waiting_weight.saturating_add(waiting.weight);
+                waiting_weight = waiting_weight.saturating_add(cut.copy(number, pages, &waiting));
                 true
             });
             if is_whole {
                 cut.total_weight = narrowed(plus(weight, waiting_weight));
                 return Some(cut);
             }
-            // A buffer moved on: some writer has got further since.
         }
+        // By number, as whoever replaces the whole locks them, and before the table, as whoever empties one.
+        let all: Vec<_> = slots.iter().map(|slot| read(&slot.waiting)).collect();
+        let (mut cut, _, weight) = Self::on_flash(table, generation, pages)?;
+        let waiting = all.iter().enumerate().map(|(number, waiting)| cut.copy(number, pages, waiting));
+        let waiting_weight = waiting.fold(0, i128::saturating_add);
+        cut.total_weight = narrowed(plus(weight, waiting_weight));
+        Some(cut)
+    }
+
+    /// Copies what waits for `pages` in a slot; the weight of all that waits there.
+    fn copy(&mut self, number: usize, pages: &[u64], waiting: &Waiting) -> i128 {
+        self.copied[number].copy(self.shape, pages, &waiting.buffer);
+        waiting.weight
     }
 
     /// The part of a cut that is on flash, with what each slot's number was, and the weight.
-    fn on_flash(table: &Mutex<Table>, generation: u64, pages: &[u64]) -> Option<(Self, Vec<u64>, u128)> {
+    fn on_flash(
+        table: &Mutex<Table>,
+        generation: Option<u64>,
+        pages: &[u64],
+    ) -> Option<(Self, Vec<u64>, u128)> {
         let table = lock(table);
-        if table.generation != generation {
+        if generation.is_some_and(|generation| generation != table.generation) {
             return None;
         }
         let group_pages = u64::from(table.shape.group_pages);

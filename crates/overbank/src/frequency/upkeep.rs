@@ -49,10 +49,11 @@ impl Sketch {
         self.pass(&chosen)
     }
 
-    /// Makes it possible that a full buffer is logged, unless that has become possible meanwhile.
-    pub(super) fn make_room(&self) -> Result<()> {
+    /// Empties the buffer of a slot that was full, with all others, unless that has been done meanwhile (whoever waits here waits for a
+    /// pass of another writer, which emptied it) or it has become possible that it is logged by itself.
+    pub(super) fn make_room(&self, slot: usize, emptied: u64) -> Result<()> {
         let _upkeep = lock(&self.upkeep);
-        if self.has_room() { Ok(()) } else { self.flush_or_apply() }
+        if self.has_room(slot, emptied) { Ok(()) } else { self.flush_or_apply() }
     }
 
     /// Empties the buffers: all that they held is in the pages, or in no more logs than may wait. Upkeep's lock is held.

@@ -4,6 +4,7 @@
 use super::*;
 use crate::device::memory::MemoryDevice;
 use crate::frequency::intake::begin_with_slot;
+use crate::frequency::table::AT_ONCE;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 const KEYS: usize = 40;
@@ -80,7 +81,7 @@ proptest! {
     #[test]
     fn every_estimate_is_of_a_moment_of_its_call(
         seed: u64, writers in 1usize..4, threads in 1u64..4, pending in 0usize..4, cell_bits in prop::sample::select(vec![8u32, 32]),
-        store_threads in 0usize..2,
+        store_threads in 0usize..2, is_at_once: bool,
     ) {
         let device = Arc::new(MemoryDevice::new());
         let options = StoreOptions::new().threads(store_threads).seed(Seed(7)).manifest_bytes(1 << 20);
@@ -91,6 +92,7 @@ proptest! {
         let (tallies, is_done) = (Tallies::default(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             let asking = scope.spawn(|| {
+                AT_ONCE.set(is_at_once);
                 while !is_done.load(Ordering::SeqCst) {
                     ask(|| sketch.estimate(&hashes).unwrap(), &tallies);
                 }

@@ -6,6 +6,7 @@ mod accuracy;
 mod beside;
 mod conservative;
 mod crash;
+mod crowded;
 mod damage;
 mod ends;
 mod heavy;
