@@ -264,7 +264,7 @@ fn a_file_that_is_no_list_of_keys_is_named_with_its_line() {
     let ran = overbank("estimate --keys-from").with(&blob).with(&store).run();
     ran.ends_naming(2, &["line 2", "blob", "16.0 MiB", "one key a line"]);
     let missing = overbank("estimate --keys-from /nowhere/keys").with(&store).run();
-    missing.ends_naming(2, &["/nowhere/keys", "No such file", "standard input"]);
+    missing.fails_naming(&["/nowhere/keys", "No such file", "standard input"]);
 }
 
 #[test]
