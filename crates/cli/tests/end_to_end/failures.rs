@@ -240,6 +240,21 @@ fn malformed_rows_are_counted_with_their_lines_and_strict_refuses_them() {
 }
 
 #[test]
+fn standard_input_is_called_so() {
+    let cut = zstd::encode_all(&lines(&keys(34, 2_000, 500))[..], 1).unwrap();
+    let cut = &cut[..cut.len() / 2];
+    for (words, input, told) in [
+        ("profile --quiet", cut, "standard input is cut short"),
+        ("profile --quiet", b"PK\x03\x04", "standard input is a zip archive"),
+        ("profile --quiet --format csv --key b", b"a\n1\n", "no such column \"b\" in standard input"),
+        ("profile --quiet --format jsonl --key b --strict", b"{\n", "standard input:1: not JSON"),
+        ("profile --quiet --format parquet --key b", b"PAR1", "standard input cannot be read from its end"),
+    ] {
+        overbank(words).fed(input).run().fails_naming(&[told]);
+    }
+}
+
+#[test]
 fn a_row_longer_than_memory_is_an_error_that_says_how_long_it_is() {
     let mut text = b"short\n".to_vec();
     text.resize(100 << 20, b'x');
