@@ -185,6 +185,7 @@ fn options_that_cannot_be_are_refused_before_anything_is_read() {
     refused(&format!("count --flash 100TiB {store}"), &["--flash", "100 TiB", "GiB"]);
     refused(&format!("profile --flash 100TiB {store}"), &["--flash", "100 TiB", "GiB"]);
     refused(&format!("dedup --error 0 {store}"), &["--error cannot be 0", "0.5"]);
+    refused(&format!("dedup --error 1e-300 {store}"), &["--error cannot be 1e-300"]);
     refused("filter build --error 2 /nowhere/store", &["--error cannot be 2", "0.5"]);
     refused(&format!("count --epsilon 0 {store}"), &["--epsilon cannot be 0", "2^-30"]);
     refused(&format!("count --delta 0 {store}"), &["--delta cannot be 0", "e^-16"]);
