@@ -142,8 +142,16 @@ fn as_given(name: &str, value: &str, why: &str) -> Option<String> {
         _ => return None,
     };
     let bytes = value.trim_end_matches(" bytes").parse().ok().filter(|_| option == "--memory");
-    let value = bytes.map_or_else(|| value.to_owned(), units::bytes);
+    let value = bytes.map_or_else(|| short(value), units::bytes);
     Some(format!("{option} cannot be {value}: {why}"))
+}
+
+/// A number as people give it: those with many zeros by their power of ten.
+fn short(value: &str) -> String {
+    match value.parse::<f64>() {
+        Ok(number) if number != 0.0 && number.abs() < 1e-4 => format!("{number:e}"),
+        _ => value.to_owned(),
+    }
 }
 
 /// How a command that ran to its end went.

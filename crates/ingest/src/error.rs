@@ -1,6 +1,6 @@
 //! What can go wrong between a path and a batch of keys, with the facts as fields.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The result of everything here that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -13,7 +13,7 @@ const PARQUET_SHARE: u64 = 8;
 #[non_exhaustive]
 pub enum Error {
     /// An input cannot be opened.
-    #[error("cannot open {}: {source}", path.display())]
+    #[error("cannot open {}: {source}", shown(path))]
     Open {
         /// The input.
         path: PathBuf,
@@ -22,7 +22,7 @@ pub enum Error {
     },
 
     /// An input cannot be read any further.
-    #[error("cannot read {} beyond byte {at}: {source}", path.display())]
+    #[error("cannot read {} beyond byte {at}: {source}", shown(path))]
     Read {
         /// The input.
         path: PathBuf,
@@ -33,14 +33,14 @@ pub enum Error {
     },
 
     /// The reader was called away by its [`crate::Waiter`]. It stands behind the last chunk.
-    #[error("interrupted while {} was read", path.display())]
+    #[error("interrupted while {} was read", shown(path))]
     Interrupted {
         /// The input.
         path: PathBuf,
     },
 
     /// A directory was named where a file was expected.
-    #[error("{} is a directory; name its files, for example '{}/*'", path.display(), path.display())]
+    #[error("{} is a directory; name its files, for example '{}/*'", shown(path), shown(path))]
     IsDirectory {
         /// The directory.
         path: PathBuf,
@@ -54,7 +54,7 @@ pub enum Error {
     },
 
     /// An input uses something that cannot be read here.
-    #[error("{} uses {what}, which is not supported; write it again in another form", path.display())]
+    #[error("{} uses {what}, which is not supported; write it again in another form", shown(path))]
     Unsupported {
         /// The input.
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum Error {
     /// A part of an input that must be in memory as a whole does not fit into the share that there is.
     #[error(
         "{what} of {} takes {}, where {} are left for such parts; give --memory at least {}",
-        path.display(), mebibytes(*bytes), mebibytes(*limit_bytes), mebibytes(needed_bytes.saturating_mul(PARQUET_SHARE))
+        shown(path), mebibytes(*bytes), mebibytes(*limit_bytes), mebibytes(needed_bytes.saturating_mul(PARQUET_SHARE))
     )]
     DoesNotFit {
         /// The input.
@@ -88,7 +88,10 @@ pub enum Error {
     },
 
     /// A compressed input ends in the middle. Its whole rows up to there were yielded.
-    #[error("{} is cut short at byte {at} ({compression}); its whole rows up to there were read; fetch it again", path.display())]
+    #[error(
+        "{} is cut short at byte {at} ({compression}); its whole rows up to there were read; fetch it again",
+        shown(path)
+    )]
     CutShort {
         /// The input.
         path: PathBuf,
@@ -99,7 +102,7 @@ pub enum Error {
     },
 
     /// An input is compressed or packed in a way that is not read.
-    #[error("{} is {what}; unpack it first, or compress it with zstd, gzip, xz, bzip2 or lz4", path.display())]
+    #[error("{} is {what}; unpack it first, or compress it with zstd, gzip, xz, bzip2 or lz4", shown(path))]
     Refused {
         /// The input.
         path: PathBuf,
@@ -108,8 +111,10 @@ pub enum Error {
     },
 
     /// An input is of a kind that this build was made without.
-    #[error("{} is {what}, which this build does not read; build it with the feature `{feature}`, or unpack the input first",
-        path.display())]
+    #[error(
+        "{} is {what}, which this build does not read; build it with the feature `{feature}`, or unpack the input first",
+        shown(path)
+    )]
     NotBuilt {
         /// The input.
         path: PathBuf,
@@ -121,7 +126,7 @@ pub enum Error {
 
     /// A compressed input needs a larger window than the options allow. It is not damaged.
     #[error("{} ({compression}) needs a window of {} to be decompressed, more than the {limit_bytes} bytes that window_bytes_max allows",
-        path.display(), bytes.map_or("unknown size".into(), |bytes| format!("{bytes} bytes")))]
+        shown(path), bytes.map_or("unknown size".into(), |bytes| format!("{bytes} bytes")))]
     WindowTooLarge {
         /// The input.
         path: PathBuf,
@@ -135,7 +140,7 @@ pub enum Error {
 
     /// A row is longer than the options allow.
     #[error("the row in line {line} of {} is {} {bytes} bytes long, more than the {limit_bytes} that record_bytes_max allows{}",
-        path.display(), if *is_whole { "" } else { "at least" }, if *is_quoted { "; or a quote is never closed" } else { "" })]
+        shown(path), if *is_whole { "" } else { "at least" }, if *is_quoted { "; or a quote is never closed" } else { "" })]
     RowTooLong {
         /// The input.
         path: PathBuf,
@@ -152,7 +157,10 @@ pub enum Error {
     },
 
     /// A file lost bytes while it was being read, as when a log is truncated in place.
-    #[error("{} had {expected} bytes when it was opened and has {found} now; read a copy that nobody truncates", path.display())]
+    #[error(
+        "{} had {expected} bytes when it was opened and has {found} now; read a copy that nobody truncates",
+        shown(path)
+    )]
     Shrunk {
         /// The input.
         path: PathBuf,
@@ -163,7 +171,7 @@ pub enum Error {
     },
 
     /// An input is not what its first bytes promise.
-    #[error("{} is damaged near byte {at} ({what}): {why}", path.display())]
+    #[error("{} is damaged near byte {at} ({what}): {why}", shown(path))]
     Damaged {
         /// The input.
         path: PathBuf,
@@ -176,7 +184,12 @@ pub enum Error {
     },
 
     /// No column has the name that was asked for.
-    #[error("no such column {name:?} in {}{}; columns are: {}", path.display(), meant(name, columns), listed(columns))]
+    #[error(
+        "no such column {name:?} in {}{}; columns are: {}",
+        shown(path),
+        meant(name, columns),
+        listed(columns)
+    )]
     NoSuchColumn {
         /// The name.
         name: String,
@@ -187,7 +200,7 @@ pub enum Error {
     },
 
     /// The format has columns, and none was chosen as the key.
-    #[error("{} has columns, so name the key with --key; {}", path.display(), choices)]
+    #[error("{} has columns, so name the key with --key; {}", shown(path), choices)]
     KeyNeeded {
         /// The input.
         path: PathBuf,
@@ -196,7 +209,7 @@ pub enum Error {
     },
 
     /// A column cannot serve as key, weight or value.
-    #[error("column {name:?} of {} cannot be used: {why}", path.display())]
+    #[error("column {name:?} of {} cannot be used: {why}", shown(path))]
     ColumnUnusable {
         /// The column.
         name: String,
@@ -218,7 +231,7 @@ pub enum Error {
     },
 
     /// A malformed row, where `strict` makes the first one an error.
-    #[error("{}:{line}: {why}; leave out --strict to skip such rows and count them", path.display())]
+    #[error("{}:{line}: {why}; leave out --strict to skip such rows and count them", shown(path))]
     BadRow {
         /// The input.
         path: PathBuf,
@@ -229,7 +242,10 @@ pub enum Error {
     },
 
     /// A row without a key, where the options make the first one an error.
-    #[error("{}:{line}: {why}; choose --missing drop, or keep for dedup, if rows may lack a key", path.display())]
+    #[error(
+        "{}:{line}: {why}; choose --missing drop, or keep for dedup, if rows may lack a key",
+        shown(path)
+    )]
     MissingKey {
         /// The input.
         path: PathBuf,
@@ -240,7 +256,10 @@ pub enum Error {
     },
 
     /// A format that needs random access was asked of a pipe.
-    #[error("{} is a pipe, and {what} needs a file that can be read from its end; save it to a file first", path.display())]
+    #[error(
+        "{} cannot be read from its end, as {what} must; name a file, saved from it if need be",
+        shown(path)
+    )]
     NotAFile {
         /// The input.
         path: PathBuf,
@@ -325,6 +344,11 @@ fn meant(name: &str, columns: &[String]) -> String {
         Some((likeness, column)) if likeness > ALIKE => format!("; did you mean {column:?}?"),
         _ => String::new(),
     }
+}
+
+/// An input as people know it.
+fn shown(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 #[cfg(test)]

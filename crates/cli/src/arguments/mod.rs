@@ -10,7 +10,7 @@ pub(crate) use filter::{
     BuildArguments, DedupArguments, FilterArguments, FilterCommand, FilterInfoArguments, FilterPlanArguments,
     KeyArguments, MergeArguments, PANES, SeenArguments, WindowLength,
 };
-pub(crate) use input::{InputArguments, MachineArguments, MissingName};
+pub(crate) use input::{HashName, InputArguments, MachineArguments, MissingName};
 pub(crate) use output::{Form, OutputArguments};
 use std::path::PathBuf;
 pub(crate) use stream::StreamArguments;
@@ -158,9 +158,9 @@ pub(crate) struct SketchArguments {
     pub(crate) flash: Option<u64>,
 
     /// Bits of a counter: 4 and 8 grow where they must, so that as many bytes hold more counters and err less, but counting
-    /// is slower; 32 count to 4 billion, 64 beyond
-    #[arg(long, value_name = "BITS", default_value_t = 32, value_parser = parse_cell_bits)]
-    pub(crate) cell_bits: u32,
+    /// is slower; 32 count to 4 billion, 64 beyond [default: 32]
+    #[arg(long, value_name = "BITS", value_parser = parse_cell_bits)]
+    pub(crate) cell_bits: Option<u32>,
 
     /// How many logs of updates may wait: more make counting faster, fewer make estimates faster, which read one block of
     /// the sketch and about one of each log [default: 16, or what the memory has readers for]

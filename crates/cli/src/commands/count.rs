@@ -25,7 +25,8 @@ pub(crate) fn run(arguments: &CountArguments) -> CommandResult {
     let options = sketch::options(&arguments.sketch, &plan)?.conservative(arguments.conservative);
     let is_size_given = arguments.sketch.epsilon.is_some() || arguments.sketch.flash.is_some();
     let demand = if is_size_given { Demand::SameSize } else { Demand::Some };
-    let flash = Some(Flash { options, demand });
+    let (cell_bits, is_conservative) = (arguments.sketch.cell_bits, arguments.conservative);
+    let flash = Some(Flash { options, demand, cell_bits, is_conservative });
     let pass = stream::run(&Job { arguments: stream, value: None, flash })?;
     let profile = pass.profile();
     let form = arguments.output.form();

@@ -22,9 +22,9 @@ const AT_LEAST: &str = "at least, 95 %";
 
 pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
     let mut snapshot = Snapshot::open(&arguments.store)?;
+    let keys = keys::Keys::of(arguments, &snapshot.store)?;
     let mut printer = Printer::start(arguments.output.form(), snapshot.profile.weight()?)?;
     let mut absent = false;
-    let keys = keys::Keys::of(arguments, &snapshot.store)?;
     keys.each_batch(|batch| {
         let bounds = snapshot.ask(|profile| profile.estimates(batch.hashes()))?;
         for (key, bounds) in batch.keys().zip(&bounds) {

@@ -18,6 +18,10 @@ pub(super) struct Flash {
     pub(super) options: FrequencyOptions,
     /// What a store that is taken up again must have.
     pub(super) demand: Demand,
+    /// The bits of its counters, if they were asked for.
+    pub(super) cell_bits: Option<u32>,
+    /// Whether it must be conservative.
+    pub(super) is_conservative: bool,
 }
 
 /// What is asked of the sketch of a store that is taken up again.

@@ -16,6 +16,7 @@ use overbank_ingest::{Error, Format, KeyForm, Options, Parser, Reader, join_key}
 use serde_json::Value;
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Keys asked together: on a sketch of a gigabyte every few pages are wanted then, and reads join.
 const BATCH_KEYS: usize = 64 << 10;
@@ -43,6 +44,8 @@ impl<'a> Keys<'a> {
                 arguments.store.display()
             )));
         }
+        // A file that is not there is found before anything is printed.
+        arguments.keys_from.as_deref().map_or(Ok(()), |path| reader(path, arguments.null).map(drop))?;
         Ok(Self { arguments, hasher: store.hasher(), fields: fields.map(|fields| fields.len()), form })
     }
 
@@ -74,31 +77,48 @@ impl<'a> Keys<'a> {
             visit(key.as_bytes())?;
         }
         let Some(path) = &arguments.keys_from else { return Ok(()) };
-        input::not_closed(std::slice::from_ref(path))?;
-        let mut options = Options::new([path]);
-        (options.format, options.nul_ends_lines) = (Format::Lines, arguments.null);
-        options.record_bytes_max = KEY_BYTES_MAX;
-        let told = |error: Error| match error {
-            Error::RowTooLong { line, .. } => Failure::Usage(format!(
-                "line {line} of {} is longer than {}; write one key a line",
-                path.display(),
-                units::bytes(KEY_BYTES_MAX as u64)
-            )),
-            Error::Open { source, .. } | Error::Read { source, .. } => Failure::Usage(format!(
-                "cannot read keys from {}: {source}; name a readable file, or - for standard input",
-                path.display()
-            )),
-            error => error.into(),
-        };
-        let mut reader = Reader::open(options.clone()).map_err(told)?;
+        let told = |error| told(path, error);
+        let mut reader = reader(path, arguments.null)?;
         // Keys are hashed once they are known: these hashes are not looked at.
-        let parser = Parser::new(&options, KeyHasher::new(overbank::HashKind::Xxh3, overbank::Seed(0)));
+        let parser = Parser::new(
+            &lines_of(path, arguments.null),
+            KeyHasher::new(overbank::HashKind::Xxh3, overbank::Seed(0)),
+        );
         let mut lines = overbank_ingest::Batch::new();
         while let Some(chunk) = reader.next_chunk().map_err(told)? {
             parser.parse(chunk, &mut lines).map_err(told)?;
             lines.keys().try_for_each(&mut visit)?;
         }
         Ok(())
+    }
+}
+
+/// A key a line of `path`, or with a NUL behind each.
+fn lines_of(path: &Path, null: bool) -> Options {
+    let mut options = Options::new([path]);
+    (options.format, options.nul_ends_lines) = (Format::Lines, null);
+    options.record_bytes_max = KEY_BYTES_MAX;
+    options
+}
+
+fn reader(path: &Path, null: bool) -> Result<Reader, Failure> {
+    input::not_closed(&[path.to_owned()])?;
+    Reader::open(lines_of(path, null)).map_err(|error| told(path, error))
+}
+
+/// An error of the file of keys.
+fn told(path: &Path, error: Error) -> Failure {
+    match error {
+        Error::RowTooLong { line, .. } => Failure::Usage(format!(
+            "line {line} of {} is longer than {}; write one key a line",
+            path.display(),
+            units::bytes(KEY_BYTES_MAX as u64)
+        )),
+        Error::Open { source, .. } | Error::Read { source, .. } => Failure::Usage(format!(
+            "cannot read keys from {}: {source}; name a readable file, or - for standard input",
+            path.display()
+        )),
+        error => error.into(),
     }
 }
 

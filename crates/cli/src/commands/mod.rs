@@ -25,6 +25,7 @@ pub(crate) mod top;
 mod unnamed;
 pub(crate) mod verify;
 
+use crate::arguments::{HashName, MachineArguments};
 use crate::failure::Failure;
 use overbank::profile::{Profile, ProfileOptions};
 use overbank::store::{Store, StoreOptions};
@@ -44,6 +45,30 @@ pub(crate) fn open_to_read(directory: &Path) -> Result<Store, Failure> {
 /// Whether a store holds a profile.
 fn has_profile(store: &Store) -> bool {
     store.record(PROFILE).is_some()
+}
+
+/// Opens the store of a run, or makes it; `options` have the seed and the hash of `machine`.
+fn open_to_write(
+    directory: &Path,
+    options: StoreOptions,
+    machine: &MachineArguments,
+) -> Result<Store, Failure> {
+    let refused = |why: String| {
+        Failure::Usage(format!("{} was made with {why}, or give another directory", directory.display()))
+    };
+    match Store::open_or_create(directory, options) {
+        Err(overbank::Error::Incompatible { what: "seed", .. }) => {
+            Err(refused("another --seed; leave --seed away".to_owned()))
+        }
+        Err(overbank::Error::Incompatible { what: "hash kind", .. }) => {
+            let (other, own) = match machine.hash {
+                HashName::Xxh3 => ("siphash", "xxh3"),
+                HashName::Siphash => ("xxh3", "siphash"),
+            };
+            Err(refused(format!("--hash {other}, not {own}; give --hash {other}")))
+        }
+        store => Ok(store?),
+    }
 }
 
 /// Opens a store with its profile, to be queried.

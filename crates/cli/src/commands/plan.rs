@@ -62,7 +62,7 @@ fn as_json(arguments: &PlanArguments, plan: &ProfilePlan, cost: &FrequencyPlan) 
     let (layout, n) = (&cost.layout, arguments.rows as f64);
     json!({
         "rows": arguments.rows,
-        "cell_bits": arguments.sketch.cell_bits,
+        "cell_bits": arguments.sketch.cell_bits.unwrap_or(sketch::CELL_BITS),
         "width": layout.width(),
         "depth": layout.depth(),
         "pages": layout.pages(),

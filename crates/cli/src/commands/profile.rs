@@ -40,5 +40,10 @@ fn flash(arguments: &ProfileArguments) -> Result<Option<Flash>, Failure> {
         None => return Ok(None),
     };
     let plan = stream::plan(memory, true)?;
-    Ok(Some(Flash { options: sketch::of_bytes(bytes, &plan)?, demand }))
+    Ok(Some(Flash {
+        options: sketch::of_bytes(bytes, &plan)?,
+        demand,
+        cell_bits: None,
+        is_conservative: false,
+    }))
 }

@@ -33,7 +33,7 @@ impl Session {
             options = options.seed(Seed(u128::from(seed)));
         }
         let store = match &arguments.store {
-            Some(directory) => Store::open_or_create(directory, options)?,
+            Some(directory) => super::open_to_write(directory, options, &arguments.machine)?,
             None => Store::in_memory(options)?,
         };
         if !super::has_profile(&store) && !store.summaries().is_empty() {
@@ -110,7 +110,7 @@ impl Session {
     }
 }
 
-/// Refuses a store that has no sketch on flash, or one of another size than was asked for.
+/// Refuses a store that has no sketch on flash, or another one than was asked for.
 fn same_sketch(profile: &Profile, wanted: &Flash, directory: &str) -> Result<(), Failure> {
     if wanted.demand == Demand::Nothing {
         return Ok(());
@@ -121,6 +121,17 @@ fn same_sketch(profile: &Profile, wanted: &Flash, directory: &str) -> Result<(),
              give another directory, or use profile without --flash"
         )));
     };
+    if wanted.cell_bits.is_some_and(|bits| bits != stored.cell_bits) {
+        return Err(Failure::Usage(format!(
+            "{directory} was made with --cell-bits {}; leave it away, or give another directory",
+            stored.cell_bits
+        )));
+    }
+    if wanted.is_conservative && !stored.is_conservative {
+        return Err(Failure::Usage(format!(
+            "{directory} was made without --conservative; leave it away, or give another directory"
+        )));
+    }
     let (had, asked) = (stored.layout, wanted.options.layout()?);
     if wanted.demand == Demand::SameSize && had != asked {
         return Err(Failure::Usage(format!(

@@ -13,12 +13,14 @@ const FLASH_TIMES: u64 = 8;
 const FLASH_BYTES_MIN: u64 = 1 << 20;
 /// Logs that may wait, unless told otherwise; fewer where the memory is small.
 const PENDING: usize = 16;
+/// The bits of a counter, unless told otherwise.
+pub(super) const CELL_BITS: u32 = 32;
 /// The share of keys that may be off by more, unless told otherwise.
 const DELTA: f64 = 0.01;
 
 /// What the arguments ask for, in a budget so planned.
 pub(super) fn options(arguments: &SketchArguments, plan: &ProfilePlan) -> Result<FrequencyOptions, Failure> {
-    let cells = FrequencyOptions::new().cell_bits(arguments.cell_bits);
+    let cells = FrequencyOptions::new().cell_bits(arguments.cell_bits.unwrap_or(CELL_BITS));
     let options = match (arguments.epsilon, arguments.flash) {
         (Some(epsilon), _) => cells.error(epsilon, arguments.delta),
         (None, Some(0)) => {

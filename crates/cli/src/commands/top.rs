@@ -22,5 +22,5 @@ pub(crate) fn run(arguments: &TopArguments) -> CommandResult {
         }
         form @ (Form::Tsv | Form::Csv) => picture::print_heavy(form, &report.heavy)?,
     }
-    Ok(if report.heavy.is_empty() { Outcome::Absent } else { Outcome::Found })
+    Ok(if report.heavy.is_empty() && arguments.top > 0 { Outcome::Absent } else { Outcome::Found })
 }

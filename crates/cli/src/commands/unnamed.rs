@@ -1,13 +1,14 @@
 //! A store that is made beside its place and gets its name when it is whole: an error or a signal leaves nothing behind, and what a run
 //! that was killed left is removed by the next one.
 //!
-//! Its directory is locked before anything is put into it. So one that holds something and that nobody has locked is nobody's any more.
+//! Its directory is locked before anything is put into it. So one that holds something, or has been there for long, and that nobody has
+//! locked is nobody's any more.
 
 use crate::announce;
 use crate::failure::{Failure, say};
 use crate::interrupt::Interrupt;
 use rustix::fs::{FlockOperation, flock};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +21,9 @@ const SIGNAL_PERIOD: Duration = Duration::from_millis(50);
 /// What the names of directories begin with whose stores have none yet.
 const PREFIX: &str = ".overbank-merge-";
 
+/// A directory that was made so long ago is locked, if it has an owner.
+const SURELY_LOCKED: Duration = Duration::from_secs(3600);
+
 /// A directory on the file system of the place whose name it is to have; it is removed unless it gets that.
 pub(super) struct Unnamed<'p> {
     directory: TempDir,
@@ -31,6 +35,7 @@ pub(super) struct Unnamed<'p> {
 
 impl<'p> Unnamed<'p> {
     pub(super) fn beside(place: &'p Path, interrupt: Interrupt) -> Result<Self, Failure> {
+        sweep(parent(place));
         let mode = std::fs::Permissions::from_mode(0o700);
         let made = tempfile::Builder::new().prefix(PREFIX).permissions(mode).tempdir_in(parent(place));
         let locked = made.and_then(|directory| {
@@ -42,7 +47,6 @@ impl<'p> Unnamed<'p> {
         let (directory, own) = locked.map_err(|error| {
             Failure::Usage(format!("cannot make {}: {error}; name another directory", place.display()))
         })?;
-        sweep(parent(place));
         let watch = Watch::start(interrupt, Some(directory.path().to_owned()));
         announce::at("made");
         Ok(Self { directory, place, watch, _own: own })
@@ -87,12 +91,14 @@ fn sweep(place: &Path) {
     }
 }
 
-/// Whether a directory holds something and nobody makes a store in it.
+/// Whether nobody makes a store in a directory any more.
 fn is_left(path: &Path) -> bool {
-    // One that is empty may be locked by its owner in a moment.
+    let Some(metadata) = std::fs::symlink_metadata(path).ok().filter(Metadata::is_dir) else { return false };
+    let is_old =
+        metadata.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age > SURELY_LOCKED);
     let holds_something = || std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-    let is_directory = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    let directory = if is_directory && holds_something() { File::open(path) } else { return false };
+    // One that is new and empty may be locked by its owner in a moment.
+    let directory = if is_old || holds_something() { File::open(path) } else { return false };
     directory.is_ok_and(|directory| flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok())
 }
 

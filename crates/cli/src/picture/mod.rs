@@ -151,6 +151,9 @@ pub(crate) fn heavy_section(page: &mut Page, report: &ProfileReport) {
             ]
         })
         .collect();
+    if rows.is_empty() && report.rows > 0 && threshold == 0 {
+        return page.line("  none were asked for");
+    }
     if rows.is_empty() {
         return page.line(&format!("  none: no key came more than {} times", units::count(threshold)));
     }

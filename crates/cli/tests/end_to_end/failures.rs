@@ -185,6 +185,7 @@ fn options_that_cannot_be_are_refused_before_anything_is_read() {
     refused(&format!("count --flash 100TiB {store}"), &["--flash", "100 TiB", "GiB"]);
     refused(&format!("profile --flash 100TiB {store}"), &["--flash", "100 TiB", "GiB"]);
     refused(&format!("dedup --error 0 {store}"), &["--error cannot be 0", "0.5"]);
+    refused(&format!("dedup --error 1e-300 {store}"), &["--error cannot be 1e-300"]);
     refused("filter build --error 2 /nowhere/store", &["--error cannot be 2", "0.5"]);
     refused(&format!("count --epsilon 0 {store}"), &["--epsilon cannot be 0", "2^-30"]);
     refused(&format!("count --delta 0 {store}"), &["--delta cannot be 0", "e^-16"]);
@@ -240,6 +241,21 @@ fn malformed_rows_are_counted_with_their_lines_and_strict_refuses_them() {
 }
 
 #[test]
+fn standard_input_is_called_so() {
+    let cut = zstd::encode_all(&lines(&keys(34, 2_000, 500))[..], 1).unwrap();
+    let cut = &cut[..cut.len() / 2];
+    for (words, input, told) in [
+        ("profile --quiet", cut, "standard input is cut short"),
+        ("profile --quiet", b"PK\x03\x04", "standard input is a zip archive"),
+        ("profile --quiet --format csv --key b", b"a\n1\n", "no such column \"b\" in standard input"),
+        ("profile --quiet --format jsonl --key b --strict", b"{\n", "standard input:1: not JSON"),
+        ("profile --quiet --format parquet --key b", b"PAR1", "standard input cannot be read from its end"),
+    ] {
+        overbank(words).fed(input).run().fails_naming(&[told]);
+    }
+}
+
+#[test]
 fn a_row_longer_than_memory_is_an_error_that_says_how_long_it_is() {
     let mut text = b"short\n".to_vec();
     text.resize(100 << 20, b'x');
@@ -264,7 +280,7 @@ fn a_file_that_is_no_list_of_keys_is_named_with_its_line() {
     let ran = overbank("estimate --keys-from").with(&blob).with(&store).run();
     ran.ends_naming(2, &["line 2", "blob", "16.0 MiB", "one key a line"]);
     let missing = overbank("estimate --keys-from /nowhere/keys").with(&store).run();
-    missing.ends_naming(2, &["/nowhere/keys", "No such file", "standard input"]);
+    missing.fails_naming(&["/nowhere/keys", "No such file", "standard input"]);
 }
 
 #[test]

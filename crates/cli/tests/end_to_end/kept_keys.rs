@@ -191,6 +191,33 @@ fn a_profile_of_integers_shows_their_digits() {
     assert!(top.contains("\"7\""), "{top}");
 }
 
+#[test]
+fn what_made_a_store_is_not_asked_for_otherwise_without_a_word() {
+    let place = tempfile::tempdir().unwrap();
+    let [counted, seen] = ["counted", "seen"].map(|name| place.path().join(name));
+    let count = |words: &str| {
+        overbank(&format!("count --quiet --memory 16MiB --flash 1MiB {words} --store")).with(&counted)
+    };
+    count("--seed 3").fed("a\n").run().text();
+    for (words, named) in [
+        ("--append --conservative", "counted was made without --conservative"),
+        ("--append --cell-bits 8", "counted was made with --cell-bits 32"),
+        ("--append --seed 4", "counted was made with another --seed; leave --seed away"),
+        ("--append --hash siphash", "counted was made with --hash xxh3, not siphash; give --hash xxh3"),
+    ] {
+        count(words).fed("b\n").run().fails_naming(&[named, "another directory"]);
+    }
+    count("--append --cell-bits 32 --seed 3 --hash xxh3").fed("b\n").run().text();
+    let dedup = |words: &str| overbank(&format!("dedup --quiet --memory 32MiB {words} --store")).with(&seen);
+    dedup("--hash siphash").fed("a\n").run().text();
+    dedup("")
+        .fed("b\n")
+        .run()
+        .fails_naming(&["seen was made with --hash siphash, not xxh3; give --hash siphash"]);
+    let other = overbank("dedup --memory 32MiB --store").with(&counted).fed("a\n").run();
+    other.fails_naming(&["counted holds other summaries and no filter"]);
+}
+
 /// The names in a directory.
 fn names(place: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(place)

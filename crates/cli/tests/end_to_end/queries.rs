@@ -29,6 +29,8 @@ fn every_query_repeats_the_report() {
     for field in ["heavy", "heavy_threshold", "weight"] {
         assert_eq!(top[field], report[field]);
     }
+    let none = overbank("top -n 0").with(&store).run().text();
+    assert!(none.contains("none were asked for") && !none.contains("came more than"), "{none}");
     assert_eq!(overbank("top --json -n 3").with(&store).run().json()["heavy"].as_array().unwrap().len(), 3);
     assert_eq!(overbank("quantile --json").with(&store).run().json(), report["values"]);
     let median = overbank("quantile --json").with(&store).with("0.5").run().json();

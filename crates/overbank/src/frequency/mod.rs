@@ -265,6 +265,11 @@ impl Frequency {
         self.sketch.shape().cell_bits
     }
 
+    /// Whether an update raises only the cells that it must ([`FrequencyOptions::conservative`]).
+    pub fn is_conservative(&self) -> bool {
+        self.sketch.shape().is_conservative
+    }
+
     /// How many updates of weight 1 the buffer of a writer holds; those of other weights take twice the space.
     pub fn buffer_updates(&self) -> usize {
         self.sketch.buffer_updates()

@@ -41,6 +41,8 @@ pub struct FlashReport {
     pub layout: Layout,
     /// Bits of a cell; cells of 4 and 8 bits merge where a count outgrows them.
     pub cell_bits: u32,
+    /// Whether an update raises only the cells that it must.
+    pub is_conservative: bool,
     /// The weight that it counts: that of all rows less what the heavy keys hold.
     pub weight: u64,
     /// Theorem 1: an estimate is too high by more than this with probability at most `e^-depth + 1 / pages`, in a stream
@@ -58,6 +60,7 @@ impl FlashReport {
         Self {
             layout: sketch.layout(),
             cell_bits: sketch.cell_bits(),
+            is_conservative: sketch.is_conservative(),
             weight: sketch.total_weight(),
             theorem_1_error: if sketch.total_weight() == 0 { 0.0 } else { sketch.theorem_1_error(1.0) },
             pending_chunks: sketch.pending_chunks(),

@@ -11,8 +11,8 @@
 use super::NAME;
 use super::scratch::Scratch;
 use crate::arguments::{FilterArguments, InputArguments, MachineArguments, PANES};
-use crate::commands::input;
 use crate::commands::stream::working_threads;
+use crate::commands::{input, open_to_write};
 use crate::failure::Failure;
 use crate::run_state::{FilterState, Job, Window, WindowKind};
 use crate::stream_fields::StreamFields;
@@ -73,17 +73,17 @@ impl Session {
             store_options = store_options.seed(Seed(u128::from(seed)));
         }
         let store = match wanted.store {
-            Some(directory) => Store::open_or_create(directory, store_options)?,
+            Some(directory) => open_to_write(directory, store_options, machine)?,
             None => Store::nameless(scratch.place()?, store_options)?,
         };
-        let position = store.position();
-        let state = if position.is_empty() { None } else { Some(FilterState::from_bytes(&position)?) };
         if store.record(NAME).is_none() && !store.summaries().is_empty() {
             return Err(Failure::Usage(format!(
                 "{} holds other summaries and no filter; give another directory",
                 wanted.store.unwrap_or(Path::new("the store")).display()
             )));
         }
+        let position = store.position();
+        let state = if position.is_empty() { None } else { Some(FilterState::from_bytes(&position)?) };
         let (mut window, mut resumed) = (wanted.window.unwrap_or_default(), None);
         if let Some(directory) = wanted.store
             && store.record(NAME).is_some()

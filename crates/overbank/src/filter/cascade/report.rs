@@ -11,8 +11,8 @@ use crate::lock::lock;
 pub struct Report {
     /// Its options.
     pub options: FilterOptions,
-    /// Fingerprints in all runs, those counted twice that are in two of them; tombstones not among them. How many keys that are,
-    /// [`Filter::distinct`] tells.
+    /// Fingerprints in all runs, those counted twice that are in two of them, tombstones not among them; and what waits in memtables, each
+    /// insertion and each removal as one. How many keys that are, [`Filter::distinct`] tells.
     pub fingerprints: u64,
     /// Occurrences inserted, less those that merges saw removed.
     pub occurrences: u64,
