@@ -176,7 +176,7 @@ impl Sketch {
             panes: role.panes,
             hash_id: store.hasher().into(),
             files: store.files().clone(),
-            read_only: store.is_read_only().then(|| store.device().path()),
+            read_only: store.is_read_only().then(|| (store.device().path(), store.commit_info().commit)),
             threads: store.threads_of_calls(),
             pending,
             memory_bytes,
