@@ -108,8 +108,6 @@ mod lock;
 mod lsm;
 pub mod pipeline;
 pub mod profile;
-// Parts of it are there for tests, fuzz targets and benches alone.
-#[allow(dead_code, unused_imports)]
 #[cfg(not(feature = "internals"))]
 mod segment;
 #[cfg(feature = "internals")]
