@@ -255,6 +255,10 @@ impl Participant for Sketch {
         }
     }
 
+    fn whole(&self) -> Option<&str> {
+        self.panes.and_then(|_| self.name().rsplit_once('/')).map(|(window, _)| window)
+    }
+
     fn is_changed(&self) -> bool {
         let table = lock(&self.table);
         let is_committed = table.edit == table.committed_edit;

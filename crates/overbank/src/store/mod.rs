@@ -198,6 +198,11 @@ impl Store {
         self.core.hasher.seed()
     }
 
+    /// The version of its format: an older one is that of this build from its next commit on. Waits for a commit that is under way.
+    pub fn format_version(&self) -> u32 {
+        lock(&self.core.journal).superblock.version
+    }
+
     /// How its keys are hashed.
     pub fn hash_kind(&self) -> HashKind {
         self.core.hasher.kind()
