@@ -2,7 +2,6 @@
 //! densities; against plain arrays of the fingerprints, which take 64 bits each.
 
 use crate::{Bench, Case, Clock, Metric, Params, Random, Result, Run, Workload, digest_u64s};
-use overbank::batch::merge_two;
 use overbank::device::memory::MemoryDevice;
 use overbank::filter::run::{
     Entries, Merge, MergeOptions, PackedRun, RunInfo, RunKind, RunWriter, Sign, Source, count_many,
@@ -169,6 +168,24 @@ fn merge(
         files.discard(run.file_ref().id)?;
     }
     Ok(())
+}
+
+/// Merges two sorted arrays: no jump in the loop depends on what they hold.
+fn merge_two(a: &[u64], b: &[u64], into: &mut [u64]) {
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() && j < b.len() {
+        // At least this many steps end neither input.
+        let steps = (a.len() - i).min(b.len() - j);
+        for place in &mut into[i + j..][..steps] {
+            let (x, y) = (a[i], b[j]);
+            *place = if y < x { y } else { x };
+            i += usize::from(y >= x);
+            j += usize::from(y < x);
+        }
+    }
+    let (rest_a, rest_b) = (&a[i..], &b[j..]);
+    into[i + j..][..rest_a.len()].copy_from_slice(rest_a);
+    into[i + j + rest_a.len()..].copy_from_slice(rest_b);
 }
 
 fn lookups(

@@ -199,6 +199,21 @@ pub enum Error {
         pid: u32,
     },
 
+    /// A summary was opened read-only, and its writer has since written over what that commit had on the device.
+    #[error(
+        "commit {held} of {} cannot be asked any more: its writer has gone on to commit {newest}, and over it; refresh the store and open \
+         the summary again",
+        path.display()
+    )]
+    Outdated {
+        /// The store's directory.
+        path: PathBuf,
+        /// The commit that the summary was opened from.
+        held: u64,
+        /// The store's last commit.
+        newest: u64,
+    },
+
     /// A store that was opened read-only was asked to write.
     #[error("{} is open read-only and cannot be changed; open it for writing", path.display())]
     ReadOnly {

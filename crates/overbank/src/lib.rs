@@ -63,8 +63,9 @@
 //! Calls block the thread: on the device, and on short locks. In asynchronous code, call them by `spawn_blocking` or its like, with batches
 //! of keys. Keys that come one at a time cost more each: a batch of a thousand shares its sorting, and its reads go out together.
 //!
-//! A store belongs to one process for writing; others open it by [`Store::open_read_only`] beside it and see its last commit. A fork of the
-//! process is told [`Error::Forked`].
+//! A store belongs to one process for writing; others open it by [`Store::open_read_only`] beside it and see its last commit.
+//! [`Store::refresh`] moves them to a newer one: what they open from then on is of that, and a handle stays of the commit that it was
+//! opened from. A fork of the process is told [`Error::Forked`].
 //!
 //! # Keys
 //!
@@ -107,8 +108,6 @@ mod lock;
 mod lsm;
 pub mod pipeline;
 pub mod profile;
-// Parts of it are there for tests, fuzz targets and benches alone.
-#[allow(dead_code, unused_imports)]
 #[cfg(not(feature = "internals"))]
 mod segment;
 #[cfg(feature = "internals")]

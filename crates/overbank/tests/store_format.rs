@@ -103,7 +103,7 @@ fn the_golden_files_open() {
     for version in 1..=FORMAT_VERSION {
         let device = Arc::new(stored(version));
         let read_only = Store::open_read_only_on(device.clone(), options()).unwrap();
-        assert_eq!(read_only.position(), b"offset=4712");
+        assert_eq!((read_only.position(), read_only.format_version()), (b"offset=4712".to_vec(), version));
         let store = Store::open_on(device.clone(), options()).unwrap();
         assert_eq!(store.position(), b"offset=4712");
         assert!(store.record("clicks by page").is_none());

@@ -17,8 +17,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "the cascade as a table of `lsm`; its classes and their bytes are in files of their own",
     ),
     ("filter::run::reader", "its methods make the cursors and queries that borrow it"),
-    ("lsm::state", "the tree's state; its commits, jobs and packed runs are its methods"),
-    ("store::blob", "what the store's files hold, written and read by their methods"),
 ];
 
 const LIBRARY: &str = "crates/overbank/src::";

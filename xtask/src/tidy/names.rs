@@ -8,14 +8,8 @@ const LIBRARY: &str = "crates/overbank/src/";
 
 /// Names that stand for the same thing in several rooms, and why they may.
 const SHARED: &[(&str, &str)] = &[
-    (
-        "Plan",
-        "what memory and options come to, of each structure; of the simulated device, what a crash leaves",
-    ),
-    ("Report", "what is known of a whole structure, of each"),
-    ("Distinct", "a number of distinct keys in a report; an iterator over them in a filter"),
     ("Fingerprints", "an iterator over a filter's fingerprints, of each kind of filter"),
-    ("Values", "the values of keys: of a maplet, of a run, of a profile's quantiles"),
+    ("Values", "the values of keys: of a maplet, of a run"),
 ];
 
 /// One fault for each public type whose name another has.

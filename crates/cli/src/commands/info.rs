@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         print_json(&json!({
             "store": arguments.store.display().to_string(),
             "id": format!("{:032x}", store.id()),
-            "format_version": overbank::store::FORMAT_VERSION,
+            "format_version": store.format_version(),
             "hash": hash,
             "seed_fingerprint": format!("{:016x}", store.seed().fingerprint()),
             "commit": commit.commit.0,
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     let mut page = Page::new();
     page.heading(&format!("Store {}", arguments.store.display()), "");
     page.line(&format!("  id          {:032x}", store.id()));
-    page.line(&format!("  format      version {}", overbank::store::FORMAT_VERSION));
+    page.line(&format!("  format      version {}", store.format_version()));
     page.line(&format!("  hash        {hash}, seed fingerprint {:016x}", store.seed().fingerprint()));
     page.line(&format!(
         "  commit      number {}, {} ago",

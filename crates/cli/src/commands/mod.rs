@@ -97,10 +97,9 @@ pub(crate) fn open_profile(directory: &Path) -> Result<(Store, Profile), Failure
     Ok((store, profile))
 }
 
-/// A store's last commit with its profile, to be asked. A writer beside it may write over what an older commit had on flash, so a
-/// question that finds other blocks than its own is put again, to a newer commit if there is one.
-pub(crate) struct Snapshot<'d> {
-    directory: &'d Path,
+/// A store's last commit with its profile, to be asked. A writer beside it may write over what an older commit had on flash: then the
+/// question is put again, to a newer one.
+pub(crate) struct Snapshot {
     pub(crate) store: Store,
     pub(crate) profile: Profile,
 }
@@ -108,10 +107,10 @@ pub(crate) struct Snapshot<'d> {
 /// How often a question is put: a writer commits every few seconds, and an answer takes less.
 const ATTEMPTS: usize = 5;
 
-impl<'d> Snapshot<'d> {
-    pub(crate) fn open(directory: &'d Path) -> Result<Self, Failure> {
+impl Snapshot {
+    pub(crate) fn open(directory: &Path) -> Result<Self, Failure> {
         let (store, profile) = open_profile(directory)?;
-        Ok(Self { directory, store, profile })
+        Ok(Self { store, profile })
     }
 
     /// What the profile answers.
@@ -121,12 +120,11 @@ impl<'d> Snapshot<'d> {
     ) -> Result<T, Failure> {
         for _ in 1..ATTEMPTS {
             match question(&self.profile) {
-                Err(error @ overbank::Error::Corrupt { .. }) => {
-                    let newer = Self::open(self.directory)?;
-                    if newer.store.commit_info().commit == self.store.commit_info().commit {
-                        return Err(error.into());
-                    }
-                    *self = newer;
+                Err(overbank::Error::Outdated { .. }) => {
+                    // Its memory is the newer one's.
+                    self.store.close(PROFILE)?;
+                    self.store.refresh()?;
+                    self.profile = self.store.profile(PROFILE, ProfileOptions::new())?;
                 }
                 answer => return Ok(answer?),
             }

@@ -2,7 +2,7 @@
 
 use crate::page::{Align, Page};
 use crate::units;
-use overbank::filter::cascade::{Distinct, Filter, Report};
+use overbank::filter::cascade::{Distinct, Filter, FilterReport};
 use serde_json::{Value, json};
 use std::io::Write as _;
 
@@ -23,7 +23,7 @@ pub(crate) struct RowCounts {
 
 /// What a filter holds.
 pub(crate) struct FilterFacts {
-    pub(crate) report: Report,
+    pub(crate) report: FilterReport,
     pub(crate) distinct: Distinct,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct DedupCost {
 
 impl DedupCost {
     /// Rows with a new key that were taken for repeats, about, at most: each met the error that the filter has at the end.
-    fn wrong(&self, report: &Report) -> f64 {
+    fn wrong(&self, report: &FilterReport) -> f64 {
         self.counts.new as f64 * report.false_positive_rate
     }
 }
@@ -165,7 +165,7 @@ pub(crate) fn filter_lines(page: &mut Page, facts: &FilterFacts) {
 }
 
 /// The runs of a filter, level by level.
-pub(crate) fn run_table(page: &mut Page, report: &Report) {
+pub(crate) fn run_table(page: &mut Page, report: &FilterReport) {
     if report.runs.is_empty() {
         return;
     }

@@ -1,12 +1,12 @@
-//! Records on their way into hash order: partition, sort, merge.
+//! Records on their way into hash order: partition, sort.
 //!
 //! ```text
-//!   batches ─▶ Sorter ─▶ sorted batch ─▶ merge_two        (filter, frequency, profile)
+//!   batches ─▶ Sorter ─▶ sorted batch        (filter, frequency)
 //!                └─ first pass: Partitioner
 //! ```
 //!
 //! Invariants:
-//! 1. Order is hash order ([`HashOrdered`]); partition, sort and merge are all stable, so "the last update
+//! 1. Order is hash order ([`HashOrdered`]); partition and sort are both stable, so "the last update
 //!    wins" needs no sequence number.
 //! 2. Nothing depends on the keys' spread but speed, and no spread makes it quadratic.
 //! 3. Each says how many bytes it holds.
@@ -15,13 +15,10 @@
 //! |---|---|---|
 //! | [`Partitioner`] | 2 reads, 1 streamed write | one line a partition |
 //! | [`Sorter`] | a partition, and two passes in cache | scratch of equal length |
-//! | [`merge_two`] | a comparison | 0 |
 //!
 //! There is no unsafe code here; streaming stores live in `bits`.
 
 mod asked;
-#[cfg(any(test, feature = "internals"))]
-mod merge;
 mod order;
 mod partition;
 mod sort;
@@ -29,8 +26,6 @@ mod sort;
 mod tests;
 
 pub(crate) use asked::ask_in_order;
-#[cfg(any(test, feature = "internals"))]
-pub use merge::merge_two;
 pub use order::HashOrdered;
 pub(crate) use order::gallop;
 #[cfg(any(test, feature = "internals"))]

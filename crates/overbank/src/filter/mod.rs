@@ -11,8 +11,6 @@
 
 pub mod cascade;
 pub mod quotient;
-// Parts of it are there for tests, fuzz targets and benches alone.
-#[allow(dead_code, unused_imports)]
 #[cfg(not(feature = "internals"))]
 pub(crate) mod run;
 #[cfg(feature = "internals")]

@@ -54,7 +54,8 @@ impl Sketch {
         self.usable()?;
         let mut answers = vec![A::default(); hashes.len()];
         for _ in 0..TRIES {
-            if rounds::answer(&self.view(), hashes, &mut answers, answer)? {
+            let answered = rounds::answer(&self.view(), hashes, &mut answers, answer);
+            if answered.map_err(|error| self.outdated(error))? {
                 return Ok(answers);
             }
         }

@@ -158,7 +158,7 @@ impl Frequency {
     /// As [`Frequency::bounds`].
     ///
     /// # Errors
-    /// `Corrupt`, or what the device says.
+    /// `Corrupt`, or what the device says; `Outdated` in a store that is open read-only ([`Store::refresh`](crate::Store::refresh)).
     pub fn estimate(&self, hashes: &[KeyHash]) -> Result<Vec<u64>> {
         self.sketch.estimate(hashes)
     }
@@ -211,7 +211,7 @@ impl Frequency {
     /// `Incompatible` where hash, seed or shape differ; `InvalidOption` in conservative mode; `ReadOnly`; what the devices
     /// say. Then nothing changed.
     pub fn merge(&self, other: &Frequency) -> Result<()> {
-        self.sketch.merge(&other.sketch)
+        self.sketch.merge(&other.sketch).map_err(|error| other.sketch.outdated(error))
     }
 
     /// Halves the number of pages, without the stream: page `i` becomes the sum of pages `2 i` and `2 i + 1`. The error

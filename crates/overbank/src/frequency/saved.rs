@@ -176,7 +176,7 @@ impl Sketch {
             panes: role.panes,
             hash_id: store.hasher().into(),
             files: store.files().clone(),
-            read_only: store.is_read_only().then(|| store.device().path()),
+            read_only: store.is_read_only().then(|| (store.device().path(), store.commit_info().commit)),
             threads: store.threads_of_calls(),
             pending,
             memory_bytes,
@@ -253,6 +253,10 @@ impl Participant for Sketch {
             lock(&self.table).committed_edit = prepared.edit;
             upkeep.committed = Some(prepared);
         }
+    }
+
+    fn whole(&self) -> Option<&str> {
+        self.panes.and_then(|_| self.name().rsplit_once('/')).map(|(window, _)| window)
     }
 
     fn is_changed(&self) -> bool {

@@ -15,7 +15,7 @@ use super::table::Table;
 use crate::error::{invalid, missing};
 use crate::lock::{lock, read};
 use crate::sketch::HashId;
-use crate::store::{Files, Reservation};
+use crate::store::{CommitId, Files, Reservation};
 use crate::{Error, Result};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -34,8 +34,8 @@ pub(crate) struct Sketch {
     pub(super) number: u64,
     pub(super) hash_id: HashId,
     pub(super) files: Files,
-    /// Where the store is, if it cannot be written.
-    read_only: Option<PathBuf>,
+    /// Where the store is, if it cannot be written, and the commit that this is of.
+    read_only: Option<(PathBuf, CommitId)>,
     /// Logs are written while the next part of them is composed.
     pub(super) write_behind: bool,
     pub(super) pending: usize,
@@ -91,7 +91,7 @@ pub(super) struct Parts {
     pub(super) panes: Option<usize>,
     pub(super) hash_id: HashId,
     pub(super) files: Files,
-    pub(super) read_only: Option<PathBuf>,
+    pub(super) read_only: Option<(PathBuf, CommitId)>,
     pub(super) threads: usize,
     pub(super) pending: usize,
     pub(super) memory_bytes: usize,
@@ -160,8 +160,16 @@ impl Sketch {
     pub(super) fn writable(&self) -> Result<()> {
         self.usable()?;
         match &self.read_only {
-            Some(path) => Err(Error::ReadOnly { path: path.clone() }),
+            Some((path, _)) => Err(Error::ReadOnly { path: path.clone() }),
             None => Ok(()),
+        }
+    }
+
+    /// Says of damage whether it is none: a writer has written over what this snapshot had.
+    pub(super) fn outdated(&self, error: Error) -> Error {
+        match self.read_only {
+            Some((_, held)) => self.files.outdated(held, error),
+            None => error,
         }
     }
 

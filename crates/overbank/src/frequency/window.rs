@@ -80,6 +80,8 @@ impl FrequencyWindow {
             return invalid("panes", panes, format!("choose 1 to {PANES_MAX}"));
         }
         let pane_name = |i: usize| format!("{name}/{i}");
+        // All of one commit.
+        let _stay = store.stay();
         let stored = (0..=PANES_MAX).take_while(|&i| store.record(&pane_name(i)).is_some()).count();
         if stored > 0 && stored != panes {
             let (expected, found) = (stored.to_string(), panes.to_string());

@@ -17,69 +17,15 @@ use super::Table;
 use super::format::{StoredRun, StoredTree};
 use super::scheduler::Tree;
 use super::state::State;
-use super::version::{Merging, Version};
+use super::version::Merging;
 use crate::store::{FileId, Record};
 use crate::{Error, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Space that is worth a record between two commits: this share of the flash that the tree takes, and no less than so many bytes.
 const PUBLISH_SHARE: u64 = 64;
 const PUBLISH_BYTES_MIN: u64 = 1 << 20;
-
-/// What the last record names.
-#[derive(Debug)]
-pub(crate) struct Durable<T: Table> {
-    tree: StoredTree<T::Class>,
-    /// What the table noted of new entries then; `None` before the first commit.
-    writes: Option<T::Writes>,
-    /// What a commit under way, or one that failed, would name.
-    prepared: Option<(StoredTree<T::Class>, T::Writes)>,
-    /// Counts the commits that began.
-    round: u64,
-    /// Of the runs that have some.
-    origins: BTreeMap<u64, BTreeSet<u64>>,
-}
-
-impl<T: Table> Durable<T> {
-    /// Of a tree that no record names.
-    pub(super) fn nothing() -> Self {
-        let tree = StoredTree { memtables: 0, runs: Vec::new(), merges: Vec::new() };
-        Durable { tree, writes: None, prepared: None, round: 0, origins: BTreeMap::new() }
-    }
-
-    /// The runs of the last record are their own origins. What a merge makes that is half done in it has those of its inputs too, once it
-    /// is over; until then it needs none.
-    fn begin_origins(&mut self, version: &Version<T>) {
-        self.origins.clear();
-        for run in version.runs.iter().filter(|run| self.tree.runs.iter().any(|stored| stored.id == run.id)) {
-            let mut origins = BTreeSet::from([run.id]);
-            if let Some(merging) = self.tree.merges.iter().find(|merging| merging.output == run.id) {
-                origins.extend(&merging.inputs);
-            }
-            self.origins.insert(run.id, origins);
-        }
-    }
-
-    /// Notes that a merge is over.
-    pub(super) fn note_merged(&mut self, inputs: &[u64], output: u64) {
-        let origins = self.origins_of(inputs);
-        inputs.iter().chain([&output]).for_each(|run| drop(self.origins.remove(run)));
-        if let Some(mut origins) = origins {
-            origins.insert(output);
-            self.origins.insert(output, origins);
-        }
-    }
-
-    /// Those of several runs together, if all have some.
-    fn origins_of(&self, runs: &[u64]) -> Option<BTreeSet<u64>> {
-        let mut all = BTreeSet::new();
-        for run in runs {
-            all.extend(self.origins.get(run)?);
-        }
-        Some(all)
-    }
-}
 
 impl<T: Table> State<T> {
     /// Notes what the last record names, which is the present version.

@@ -5,25 +5,10 @@ use super::scheduler::Tree;
 use super::state::State;
 use super::{Order, Table};
 use crate::Result;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// So many frozen runs of about the same length are joined when somebody looks keys up in them.
 const JOIN_FAN_OUT: usize = 4;
-
-/// Frozen runs that are being joined, by id.
-#[derive(Default, Debug)]
-pub(super) struct Joining(BTreeSet<u64>);
-
-impl Joining {
-    pub(super) fn contains(&self, id: u64) -> bool {
-        self.0.contains(&id)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
 
 impl<T: Table> Tree<T> {
     /// Joins frozen runs until there are few of each length.
@@ -59,7 +44,7 @@ struct Held<'a, T: Table> {
 
 impl<T: Table> Drop for Held<'_, T> {
     fn drop(&mut self) {
-        self.tree.state().joining.0.retain(|id| !self.ids.contains(id));
+        self.tree.state().joining.end(self.ids);
         self.tree.tell_all();
     }
 }
@@ -89,7 +74,7 @@ impl<T: Table> State<T> {
             .iter()
             .map(|&one| one.clone())
             .collect();
-        self.joining.0.extend(picked.iter().map(|one| one.id));
+        self.joining.begin(picked.iter().map(|one| one.id));
         Some(picked)
     }
 }

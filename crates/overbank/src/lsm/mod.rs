@@ -6,8 +6,9 @@
 //! ```
 //!
 //! * `run`: a run, its pieces, its age. `version`: all runs of a moment. `picker`: which merges are due. `job`: a merge, cut into lanes.
-//!   `state`: version and jobs under one lock. `scheduler`: who works on them. `pace`: what an inserted key owes to them. `frozen`:
-//!   runs in RAM joined for readers. `commit`, `format`: what a commit names, and how space comes back without one.
+//!   `state`: version and jobs under one lock; `begin`: which jobs begin; `lanes`: how they go on and end. `limits`: what all of it may
+//!   take. `scheduler`: who works on jobs; `waits`: what callers wait for; `pace`: what an inserted key owes. `frozen`, `joining`: runs in
+//!   RAM joined for readers. `commit`, `durable`, `format`: what a commit names, and how space comes back without one.
 //!
 //! What the entries are, how runs are written and read, and which of them belong together, the [`Table`] says.
 //!
@@ -29,10 +30,15 @@
 //! are by the length of runs, not by number of merges; merges are deamortized; lanes are published in hash order, each alone, so that one
 //! border is all there is to know of a merge that is half done (RocksDB's subcompactions are published together, when all are done).
 
+mod begin;
 mod commit;
+mod durable;
 mod format;
 mod frozen;
 mod job;
+mod joining;
+mod lanes;
+mod limits;
 mod pace;
 mod picker;
 mod run;
@@ -41,12 +47,14 @@ mod state;
 #[cfg(test)]
 pub(crate) mod tests;
 mod version;
+mod waits;
 
 pub(crate) use format::{StoredRun, StoredTree};
+pub(crate) use limits::Limits;
 pub use picker::Policy;
 pub(crate) use picker::{Choice, Shape, idle_groups, level_of};
 pub(crate) use run::{Run, Size, Span};
-pub(crate) use scheduler::{Limits, Tree};
+pub(crate) use scheduler::Tree;
 pub(crate) use state::State;
 #[cfg(test)]
 pub(crate) use version::Merging;

@@ -11,11 +11,15 @@
 
 use super::Table;
 use super::job::Stage;
+use super::lanes::Taken;
+use super::limits::Limits;
 use super::pace::Pace;
-use super::picker::{Choice, Policy, idle_groups};
-use super::state::{NoSpace, State, Taken};
+use super::picker::Policy;
+#[cfg(test)]
+use super::picker::idle_groups;
+use super::state::State;
 use super::version::Version;
-use crate::lock::{lock, wait};
+use crate::lock::lock;
 use crate::store::{FileId, Files, Publisher, Spawner};
 use crate::{Error, Result};
 #[cfg(test)]
@@ -27,52 +31,6 @@ const STEP_BLOCKS: u64 = 48;
 
 /// So often it is seen that writers rest before the merges are patient: every 200 ms, so for 5 s.
 const PATIENCE: u32 = 25;
-
-/// What a tree may take.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Limits {
-    /// RAM of frozen runs and fences, in bytes.
-    pub(crate) frozen_bytes: usize,
-    /// Entries of a run that a flush of full RAM makes.
-    pub(crate) flush_entries: u64,
-    /// Lanes of a merge that are open at a time: threads that may work on it.
-    pub(crate) lanes: usize,
-    /// Open merges at a time, beside a flush.
-    pub(crate) merges: usize,
-    /// A merge of fewer entries is not worth a second thread, and its pieces not a second file.
-    pub(crate) lane_entries_min: u64,
-    /// Shorter pieces are not worth a sync of their own, whatever space they give back.
-    pub(crate) piece_bytes_min: u64,
-}
-
-impl Limits {
-    /// The share of the frozen runs' room at which a flush begins: by the time it is done, what has come since fills the rest.
-    pub(crate) const FLUSH: (usize, usize) = (9, 16);
-    /// [`Limits::lane_entries_min`] and [`Limits::piece_bytes_min`] of a tree that is not a test's.
-    pub(crate) const LANE_ENTRIES_MIN: u64 = 1 << 20;
-    pub(crate) const PIECE_BYTES_MIN: u64 = 256 << 10;
-    /// The most pieces of a run: a merge of the whole tree gives its inputs' space back in so many parts. A merge of a few runs then holds
-    /// a sixty-fourth of the tree for each beside what it writes, and a tree has some hundred files open.
-    pub(crate) const PIECES_MAX: u64 = 64;
-    /// The most pieces of a run that a merge makes while writers wait for it: each piece begins and ends with work that nothing overlaps.
-    pub(crate) const PIECES_DUE_MAX: u64 = 24;
-    /// The share of the tree's flash, and the least bytes, that merging all of it may take beside.
-    pub(crate) const SPARE: (u64, u64) = (3, 25);
-    pub(crate) const SPARE_BYTES_MIN: u64 = 4 << 20;
-
-    /// Lanes of a merge of so many entries, for its threads.
-    pub(super) fn lanes_for_threads(&self, entries: u64) -> u64 {
-        (entries / self.lane_entries_min).clamp(1, self.lanes as u64)
-    }
-
-    /// Lanes of a merge of so many entries and bytes, where the tree has `all_bytes`: so many that none makes a piece that is a large part
-    /// of the tree.
-    pub(super) fn lanes_for_space(&self, entries: u64, bytes: u64, all_bytes: u64, most: u64) -> u64 {
-        let share = u128::from(bytes) * u128::from(most) / u128::from(all_bytes.max(1));
-        let for_space = (share as u64).min(most).min(bytes / self.piece_bytes_min);
-        self.lanes_for_threads(entries).max(for_space)
-    }
-}
 
 /// Runs that are merged in the background, as all threads see them.
 #[derive(Debug)]
@@ -86,8 +44,8 @@ pub(crate) struct Tree<T: Table> {
     pub(super) publisher: OnceLock<Publisher>,
     state: Mutex<State<T>>,
     /// A lane came back, or a job began or ended.
-    changed: Condvar,
-    pace: Pace,
+    pub(super) changed: Condvar,
+    pub(super) pace: Pace,
     #[cfg(test)]
     pub(super) test: Test,
 }
@@ -200,7 +158,7 @@ impl<T: Table> Tree<T> {
     }
 
     /// Spawns background work while there are lanes to take.
-    fn wake(self: &Arc<Self>, state: &mut State<T>) {
+    pub(super) fn wake(self: &Arc<Self>, state: &mut State<T>) {
         let level = state.version().runs.iter().map(|run| run.level).max().unwrap_or(-1);
         self.pace.set_work(state.has_due_jobs(), level, self.policy);
         self.changed.notify_all();
@@ -274,7 +232,7 @@ impl<T: Table> Tree<T> {
     }
 
     /// Whether a lane may be ended by whom `may_end` says: by anybody where there is no background.
-    fn may_end(&self, may_end: bool) -> bool {
+    pub(super) fn may_end(&self, may_end: bool) -> bool {
         may_end || self.threads() == 0
     }
 
@@ -326,162 +284,9 @@ impl<T: Table> Tree<T> {
         }
     }
 
-    /// Lets `keys` inserted keys pay for the work that is under way; `later`, with those that come next.
-    ///
-    /// # Errors
-    /// As [`Tree::step`], a full disk aside: writers hear of it when they need its room.
-    pub(crate) fn pace(self: &Arc<Self>, keys: usize, later: bool) -> Result<()> {
-        self.note_writer();
-        if !self.pace.has_work() || self.pace.owe(keys) || later {
-            return Ok(());
-        }
-        while !self.pace.is_paid() {
-            match self.step(false) {
-                Ok(true) | Err(Error::Full { .. }) => {}
-                // Rather than wait for a background thread that is busy elsewhere, the writer ends a lane itself: pieces are short.
-                Ok(false) => match self.step(true) {
-                    Ok(true) | Err(Error::Full { .. }) => {}
-                    Ok(false) => self.wait_for_work(false, || self.pace.is_paid()),
-                    Err(error) => return Err(error),
-                },
-                Err(error) => return Err(error),
-            }
-            if !self.pace.has_work() {
-                self.pace.forgive();
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until a lane comes back or `is_enough`. Lanes that only a background thread may end do come back.
-    fn wait_for_work(&self, may_end: bool, is_enough: impl Fn() -> bool) {
-        let state = self.state();
-        // Under the lock that whoever brings a lane back takes: one that came back since was told of already, and perhaps the last.
-        let has_lane = state.lanes_to_take(&self.limits, self.may_end(may_end)) > 0;
-        if !state.has_due_jobs() || has_lane || is_enough() {
-            return;
-        }
-        drop(wait(&self.changed, state));
-    }
-
-    /// Waits, and works, until nothing more is due.
-    ///
-    /// # Errors
-    /// `Full` from job `first_job` on, for those before may tell of the disk as it was then: what was to be merged is as it was.
-    pub(crate) fn finish_merges(self: &Arc<Self>, first_job: u64) -> Result<()> {
-        let mut state = self.state();
-        let ended = state.end_restful();
-        drop(state);
-        self.retire(ended);
-        let mut state = self.state();
-        loop {
-            if let Some(full) = state.no_space.as_ref().filter(|full| full.job >= first_job) {
-                return Err(full.error());
-            }
-            state.retry();
-            self.schedule(&mut state);
-            if !state.has_due_jobs() {
-                // Nothing waits for room any more.
-                state.no_space = None;
-                return Ok(());
-            }
-            drop(state);
-            self.step_or_wait()?;
-            state = self.state();
-        }
-    }
-
-    /// Merges everything that may be merged: one run for each class that [`Table::whole_class`] gives; in several merges where one would
-    /// take much flash beside.
-    ///
-    /// # Errors
-    /// As [`Tree::finish_merges`].
-    pub(crate) fn merge_all(self: &Arc<Self>) -> Result<()> {
-        loop {
-            let mut state = self.state();
-            let first_job = state.next_job();
-            if state.has_cut_off() {
-                drop(state);
-                self.finish_merges(first_job)?;
-                continue;
-            }
-            let choices: Vec<Choice<T::Class>> =
-                idle_groups(&state.shapes(), |run| Some(T::whole_class(run.class)));
-            if choices.is_empty() {
-                return Ok(());
-            }
-            for all in choices {
-                let choice = state.spare(all, &self.limits);
-                state.begin_merge(choice, &self.limits, Limits::PIECES_MAX);
-            }
-            self.wake(&mut state);
-            drop(state);
-            self.finish_merges(first_job)?;
-        }
-    }
-
     /// Tells those who wait that a join ended.
     pub(super) fn tell_all(&self) {
         self.changed.notify_all();
-    }
-
-    /// Works for a step, or waits for one. Of a full disk the state tells.
-    fn step_or_wait(self: &Arc<Self>) -> Result<()> {
-        match self.step(true) {
-            Ok(true) | Err(Error::Full { .. }) => {}
-            Ok(false) => self.wait_for_work(true, || false),
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// Flushes until it `is_enough`.
-    ///
-    /// # Errors
-    /// `Full`: what is in RAM stays there.
-    pub(crate) fn flush_until(self: &Arc<Self>, is_enough: impl Fn(&State<T>) -> bool) -> Result<()> {
-        // As in `finish_merges`.
-        let first_job = self.state().next_job();
-        loop {
-            let mut state = self.state();
-            if is_enough(&state) {
-                return Ok(());
-            }
-            let is_new = |full: &&NoSpace| full.is_flush && full.job >= first_job;
-            if let Some(full) = state.no_space.as_ref().filter(is_new) {
-                return Err(full.error());
-            }
-            state.begin_flush(&self.limits);
-            self.wake(&mut state);
-            if !state.has_due_jobs() && !state.joining.is_empty() {
-                // What is to be flushed is being joined.
-                drop(wait(&self.changed, state));
-                continue;
-            }
-            drop(state);
-            self.step_or_wait()?;
-        }
-    }
-
-    /// Flushes all that was frozen before.
-    ///
-    /// # Errors
-    /// As [`Tree::flush_until`].
-    pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
-        let memtables = self.state().memtables;
-        self.flush_until(|state| state.version().frozen.iter().all(|one| one.span.oldest >= memtables))
-    }
-
-    /// Sees to it that frozen runs of `bytes` more fit into RAM, as far as there is something to flush.
-    ///
-    /// # Errors
-    /// As [`Tree::flush_until`].
-    pub(crate) fn make_room(self: &Arc<Self>, bytes: usize) -> Result<()> {
-        let has_room = |state: &State<T>| {
-            let version = state.version();
-            version.frozen_bytes + bytes <= self.frozen_room(state) || version.frozen.is_empty()
-        };
-        if has_room(&self.state()) { Ok(()) } else { self.flush_until(has_room) }
     }
 }
 

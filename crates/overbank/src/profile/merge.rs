@@ -30,6 +30,8 @@ use crate::store::Store;
 impl Sketches {
     /// Adds what the profile `name` in `source` counted, at its last commit. An error after which this one is of no use is noted.
     pub(super) fn merge_from(&mut self, source: &Store, name: &str) -> Result<()> {
+        // All parts of one commit.
+        let _stay = source.stay();
         let saved = Saved::of(source, name)?;
         self.require_compatible(source, name, &saved)?;
         // The first part that changes anything, and the one that may refuse.

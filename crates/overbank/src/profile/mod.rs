@@ -225,7 +225,8 @@ impl Profile {
     /// keys at a time.
     ///
     /// # Errors
-    /// As [`Profile::rows`]. With flash also `Corrupt`, or what the device says; `Poisoned` after the sketch there refused an update.
+    /// As [`Profile::rows`]. With flash also `Corrupt`, or what the device says; `Outdated` in a store that is open read-only
+    /// ([`Store::refresh`]); `Poisoned` after the sketch there refused an update.
     pub fn estimates(&self, hashes: &[KeyHash]) -> Result<Vec<Estimate>> {
         self.summary.look(|sketches| sketches.estimates(hashes))?
     }

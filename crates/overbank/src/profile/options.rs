@@ -84,6 +84,7 @@ impl ProfileOptions {
     /// # Errors
     /// `NotFound`, `WrongKind`, `UnsupportedVersion`, `Corrupt`.
     pub fn stored(store: &Store, name: &str) -> Result<Self> {
+        let _stay = store.stay();
         let saved = Saved::of(store, name)?;
         let flash = Flash::is_in(store, name).then(|| Flash::options_in(store, name)).transpose()?;
         Ok(Self {

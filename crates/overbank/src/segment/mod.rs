@@ -38,7 +38,9 @@ mod writer;
 pub(crate) use format::blocks_behind;
 pub use reader::Segment;
 pub use scan::Scan;
-pub use writer::{SegmentInfo, SegmentWriter};
+#[cfg(any(test, feature = "internals"))]
+pub use writer::SegmentInfo;
+pub use writer::SegmentWriter;
 
 use crate::HashKind;
 use crate::store::Structure;

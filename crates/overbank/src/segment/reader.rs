@@ -5,7 +5,7 @@ use super::format::{DATA_TAG, FENCES_TAG, FOOTER_BYTES, FOOTER_TAG, Footer, META
 use super::{BODY_BYTES, Scan, SegmentKind};
 use crate::bytes::ByteReader;
 use crate::device::block::{self, BlockOwner};
-use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile, ReadRequest};
+use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile};
 use crate::error::corrupt;
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
@@ -13,9 +13,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use xxhash_rust::xxh3::Xxh3;
 
 /// How much is read at a time where a part is read in a row.
+#[cfg(any(test, feature = "internals"))]
 const STREAM_BYTES: usize = 1 << 20;
 
 /// An open segment. Shared by all threads; it stays readable after its file is removed.
@@ -178,6 +178,7 @@ impl Segment {
     ///
     /// # Errors
     /// `InvalidOption` for a number that is no data block; `Corrupt`; what `done` fails with.
+    #[cfg(any(test, feature = "internals"))]
     pub fn read_blocks(
         &self,
         numbers: &[u64],
@@ -191,9 +192,12 @@ impl Segment {
                 why: format!("the segment has {} blocks", self.footer.blocks),
             });
         }
-        let requests: Vec<ReadRequest> = numbers
+        let requests: Vec<_> = numbers
             .iter()
-            .map(|&n| ReadRequest { offset: n * BLOCK_BYTES as u64, bytes: BLOCK_BYTES as u32 })
+            .map(|&n| crate::device::ReadRequest {
+                offset: n * BLOCK_BYTES as u64,
+                bytes: BLOCK_BYTES as u32,
+            })
             .collect();
         let path = Path::new(self.file.name());
         self.file.read_many(&requests, depth, &mut |i, bytes| {
@@ -220,6 +224,7 @@ impl Segment {
     ///
     /// # Errors
     /// `InvalidOption` if the range is not inside the segment.
+    #[cfg(any(test, feature = "internals"))]
     pub fn scan(&self, range: Range<u64>) -> Result<Scan> {
         self.scan_pieces(range, STREAM_BYTES, false)
     }
@@ -247,9 +252,10 @@ impl Segment {
     ///
     /// # Errors
     /// `Corrupt` at the first damage.
+    #[cfg(any(test, feature = "internals"))]
     pub fn verify(&self) -> Result<()> {
         let path = Path::new(self.file.name());
-        let mut hash = Xxh3::new();
+        let mut hash = xxhash_rust::xxh3::Xxh3::new();
         let bytes_max = usize::try_from(self.file_ref.bytes).unwrap_or(usize::MAX);
         let mut buffer = AlignedBuf::zeroed(STREAM_BYTES.min(bytes_max));
         let mut at = 0;

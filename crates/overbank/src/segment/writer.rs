@@ -47,6 +47,7 @@ impl SegmentWriter {
     ///
     /// # Errors
     /// What [`Files::create`] says.
+    #[cfg(any(test, feature = "internals"))]
     pub fn create(files: &Files, kind: SegmentKind) -> Result<Self> {
         Self::create_behind(files, kind, false)
     }

@@ -160,29 +160,38 @@ impl Store {
         Ok(Handle { summary, _token: token })
     }
 
-    /// Closes the summary of this name: its budget is free, it takes part in no commit any more, and who still has a handle of it
-    /// is refused. The stored one stays.
+    /// Closes the summary of this name, or what is made of several, as a window is of its panes: its budget is free, it takes part in
+    /// no commit any more, and who still has a handle of it is refused. What is stored stays.
     ///
     /// # Cost
     /// Waits for a commit under way.
     ///
     /// # Errors
-    /// `NotFound` if none of that name is open; `InvalidOption` if it holds what is not committed: commit first.
+    /// `NotFound` if none of that name is open; `InvalidOption` if it holds what is not committed: commit first; `InvalidOption` also for
+    /// a part alone.
     pub fn close(&self, name: &str) -> Result<()> {
         let core = &self.core;
         core.poison.check_process()?;
         let _turn = lock(&core.journal);
-        let participant = core.state().attached.get(name).map(|attached| Arc::clone(&attached.participant));
-        let Some(participant) = participant else {
+        let refuse =
+            |why: String| Err(Error::InvalidOption { name: "name", value: format!("{name:?}"), why });
+        let mut closing = core.parts(name);
+        closing.retain(|(own, participant)| own == name || participant.whole() == Some(name));
+        if closing.is_empty() {
             return Err(Error::NotFound { what: "open summary", name: name.to_owned() });
-        };
-        if !core.read_only && core.poison.check().is_ok() && participant.is_changed() {
-            let why = "it holds what is not committed: commit first, or remove it".to_owned();
-            return Err(Error::InvalidOption { name: "name", value: format!("{name:?}"), why });
         }
-        let closed = core.state().attached.remove(name);
-        participant.close();
-        drop(closed);
+        if let Some(whole) = closing.iter().find_map(|(_, part)| part.whole().filter(|&whole| whole != name))
+        {
+            return refuse(format!("it is a part of {whole:?}: close that"));
+        }
+        let is_bound = !core.read_only && core.poison.check().is_ok();
+        if is_bound && closing.iter().any(|(_, participant)| participant.is_changed()) {
+            return refuse("it holds what is not committed: commit first, or remove it".to_owned());
+        }
+        let mut state = core.state();
+        let closed: Vec<_> = closing.iter().filter_map(|(own, _)| state.attached.remove(own)).collect();
+        drop(state);
+        closed.iter().for_each(|one| one.participant.close());
         Ok(())
     }
 }
@@ -192,6 +201,14 @@ impl Core {
         let token = Arc::new(Token { core: Arc::downgrade(self), name: name.to_owned() });
         *handles = Arc::downgrade(&token);
         token
+    }
+
+    /// What is attached under a name, or under one that continues it as a path.
+    fn parts(&self, name: &str) -> Vec<(String, Arc<dyn Participant>)> {
+        let state = self.state();
+        let alike = state.attached.range(name.to_owned()..).take_while(|(own, _)| own.starts_with(name));
+        let parts = alike.filter(|(own, _)| own.len() == name.len() || own[name.len()..].starts_with('/'));
+        parts.map(|(own, attached)| (own.clone(), Arc::clone(&attached.participant))).collect()
     }
 
     /// The last handle of a summary is gone.

@@ -14,14 +14,70 @@ use super::files::{STREAM_BYTES, corrupt, nonzero, same_hash};
 use super::format::{BLOB_HEADER_BYTES, BLOB_TAG, is_zero};
 use super::{FileId, FileRef, Files};
 use crate::device::block::{self, BODY_BYTES, Seal};
-use crate::device::{BLOCK_BYTES, DeviceFile};
+use crate::device::{BLOCK_BYTES, DeviceFile, require_memory};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
+impl Files {
+    /// Writes `bytes` into a new file in sealed blocks and syncs it. Written by [`prepare`](super::Participant::prepare), on its
+    /// thread, it belongs to that commit: it is removed with it if the commit fails, or does not name it.
+    ///
+    /// # Cost
+    /// `bytes / 4080` block writes; 256 KiB of RAM.
+    pub fn write_blob(&self, bytes: &[u8]) -> Result<FileRef> {
+        self.write_blob_with(bytes.len(), |sink| sink(bytes))
+    }
+
+    /// [`Files::write_blob`] of the `total_bytes` bytes that `write` gives to its sink piece by piece.
+    ///
+    /// # Errors
+    /// What `write` returns; `InvalidOption` if it gave another number of bytes. The file is then removed.
+    pub fn write_blob_with(
+        &self,
+        total_bytes: usize,
+        write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
+    ) -> Result<FileRef> {
+        let mut writer = BlobWriter::create(self, total_bytes)?;
+        write(&mut |bytes| writer.push(bytes))?;
+        writer.finish()
+    }
+
+    /// Reads what [`Files::write_blob`] wrote.
+    ///
+    /// # Errors
+    /// `Corrupt` if a block, the length or the whole-file hash is wrong.
+    pub fn read_blob(&self, file_ref: &FileRef) -> Result<Vec<u8>> {
+        self.read_blob_with(file_ref, |total_bytes, source| {
+            let mut bytes = vec![0; total_bytes];
+            source(&mut bytes)?;
+            Ok(bytes)
+        })
+    }
+
+    /// Lets `read(total_bytes, source)` fetch the bytes of a blob piece by piece. What `source` gives is from blocks whose
+    /// seals were checked; padding and whole-file hash are checked when `read` is done, and what it made is then
+    /// dropped if they are wrong.
+    ///
+    /// # Errors
+    /// As [`Files::read_blob`], and what `read` returns.
+    pub fn read_blob_with<T>(
+        &self,
+        file_ref: &FileRef,
+        read: impl FnOnce(usize, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<T>,
+    ) -> Result<T> {
+        let mut reader = BlobReader::open(self, file_ref)?;
+        require_memory("a summary in the store", reader.left())?;
+        let made = read(reader.left(), &mut |into| reader.pull(into));
+        let made = made.map_err(|error| error.in_file(&self.path(file_ref.id)))?;
+        reader.finish()?;
+        Ok(made)
+    }
+}
+
 /// A blob being written: a buffer of blocks, sealed and written whenever it is full.
-pub(super) struct BlobWriter<'a> {
+struct BlobWriter<'a> {
     files: &'a Files,
     id: FileId,
     file: Arc<dyn DeviceFile>,
@@ -115,7 +171,7 @@ fn other_total(missing_bytes: usize) -> Error {
 }
 
 /// A blob being read: a buffer of blocks whose seals were checked.
-pub(super) struct BlobReader<'a> {
+struct BlobReader<'a> {
     files: &'a Files,
     file_ref: &'a FileRef,
     path: PathBuf,

@@ -8,20 +8,18 @@
 //!    disk space comes back with the last of them.
 //! 3. A failed write or sync of a data file poisons the store: a sync that failed is never tried again.
 
-use super::blob::{BlobReader, BlobWriter};
 use super::format::data_name;
 use super::ledger::Ledger;
 use super::poison::Poison;
 use super::{FileId, FileRef};
 use crate::device::block::BlockOwner;
-use crate::device::require_memory;
 use crate::device::{Access, BLOCK_BYTES, Device, DeviceFile, FileRead, ReadRequest};
-use crate::lock::lock;
+use crate::lock::{lock, read, write};
 use crate::{Error, Result};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use xxhash_rust::xxh3::Xxh3;
 
 /// How much of a file is held in memory while it is written or read as a stream, in bytes.
@@ -33,31 +31,47 @@ pub struct Files {
     shelf: Arc<Shelf>,
 }
 
+/// The files of a snapshot, open: a writer may remove their names.
+pub(super) type Pins = BTreeMap<FileId, Arc<dyn DeviceFile>>;
+
 #[derive(Debug)]
 struct Shelf {
     device: Arc<dyn Device>,
     store_id: u128,
     poison: Poison,
     /// `Some` where the store is open read-only: the files of its snapshot.
-    pinned: Option<BTreeMap<FileId, Arc<dyn DeviceFile>>>,
+    pins: Option<RwLock<Pins>>,
     ledger: Mutex<Ledger>,
 }
 
 impl Files {
     pub(super) fn new(device: Arc<dyn Device>, store_id: u128, poison: Poison, next_file: u64) -> Self {
         let ledger = Mutex::new(Ledger::new(next_file));
-        Files { shelf: Arc::new(Shelf { device, store_id, poison, pinned: None, ledger }) }
+        Files { shelf: Arc::new(Shelf { device, store_id, poison, pins: None, ledger }) }
     }
 
-    /// Files of a read-only store: only those of `pinned`.
-    pub(super) fn pinned(
-        device: Arc<dyn Device>,
-        store_id: u128,
-        poison: Poison,
-        pinned: BTreeMap<FileId, Arc<dyn DeviceFile>>,
-    ) -> Self {
+    /// Files of a read-only store: only those of `pins`.
+    pub(super) fn pinned(device: Arc<dyn Device>, store_id: u128, poison: Poison, pins: Pins) -> Self {
         let ledger = Mutex::new(Ledger::new(u64::MAX));
-        Files { shelf: Arc::new(Shelf { device, store_id, poison, pinned: Some(pinned), ledger }) }
+        Files { shelf: Arc::new(Shelf { device, store_id, poison, pins: Some(RwLock::new(pins)), ledger }) }
+    }
+
+    /// The device, where the store is open read-only.
+    pub(super) fn device_to_read(&self) -> Option<&dyn Device> {
+        self.shelf.pins.is_some().then_some(&*self.shelf.device)
+    }
+
+    /// The files of the snapshot of a read-only store.
+    pub(super) fn pins(&self) -> Pins {
+        self.shelf.pins.as_ref().map_or_else(Pins::new, |pins| read(pins).clone())
+    }
+
+    /// Makes these the files of the snapshot. Who has one of the others open keeps it open.
+    pub(super) fn repin(&self, new: Pins) {
+        if let Some(pins) = &self.shelf.pins {
+            let old = std::mem::replace(&mut *write(pins), new);
+            drop(old);
+        }
     }
 
     /// What the seal of a block of file `id` must cover.
@@ -95,9 +109,9 @@ impl Files {
     pub fn open(&self, file_ref: &FileRef) -> Result<Arc<dyn DeviceFile>> {
         self.check_process()?;
         let name = data_name(file_ref.id);
-        let file = match &self.shelf.pinned {
-            Some(pinned) => {
-                pinned.get(&file_ref.id).cloned().ok_or_else(|| missing(&self.path(file_ref.id)))?
+        let file = match &self.shelf.pins {
+            Some(pins) => {
+                read(pins).get(&file_ref.id).cloned().ok_or_else(|| missing(&self.path(file_ref.id)))?
             }
             None => {
                 let access = if file_ref.is_in_place() { Access::Write } else { Access::Read };
@@ -158,60 +172,6 @@ impl Files {
             return Err(Error::InvalidOption { name: "file", value: id.0.to_string(), why });
         }
         self.remove(id)
-    }
-
-    /// Writes `bytes` into a new file in sealed blocks and syncs it. Written by [`prepare`](super::Participant::prepare), on its
-    /// thread, it belongs to that commit: it is removed with it if the commit fails, or does not name it.
-    ///
-    /// # Cost
-    /// `bytes / 4080` block writes; 256 KiB of RAM.
-    pub fn write_blob(&self, bytes: &[u8]) -> Result<FileRef> {
-        self.write_blob_with(bytes.len(), |sink| sink(bytes))
-    }
-
-    /// [`Files::write_blob`] of the `total_bytes` bytes that `write` gives to its sink piece by piece.
-    ///
-    /// # Errors
-    /// What `write` returns; `InvalidOption` if it gave another number of bytes. The file is then removed.
-    pub fn write_blob_with(
-        &self,
-        total_bytes: usize,
-        write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
-    ) -> Result<FileRef> {
-        let mut writer = BlobWriter::create(self, total_bytes)?;
-        write(&mut |bytes| writer.push(bytes))?;
-        writer.finish()
-    }
-
-    /// Reads what [`Files::write_blob`] wrote.
-    ///
-    /// # Errors
-    /// `Corrupt` if a block, the length or the whole-file hash is wrong.
-    pub fn read_blob(&self, file_ref: &FileRef) -> Result<Vec<u8>> {
-        self.read_blob_with(file_ref, |total_bytes, source| {
-            let mut bytes = vec![0; total_bytes];
-            source(&mut bytes)?;
-            Ok(bytes)
-        })
-    }
-
-    /// Lets `read(total_bytes, source)` fetch the bytes of a blob piece by piece. What `source` gives is from blocks whose
-    /// seals were checked; padding and whole-file hash are checked when `read` is done, and what it made is then
-    /// dropped if they are wrong.
-    ///
-    /// # Errors
-    /// As [`Files::read_blob`], and what `read` returns.
-    pub fn read_blob_with<T>(
-        &self,
-        file_ref: &FileRef,
-        read: impl FnOnce(usize, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<T>,
-    ) -> Result<T> {
-        let mut reader = BlobReader::open(self, file_ref)?;
-        require_memory("a summary in the store", reader.left())?;
-        let made = read(reader.left(), &mut |into| reader.pull(into));
-        let made = made.map_err(|error| error.in_file(&self.path(file_ref.id)))?;
-        reader.finish()?;
-        Ok(made)
     }
 
     pub(super) fn number(&self) -> FileId {
@@ -276,7 +236,7 @@ impl Files {
     /// `Forked`, `ReadOnly`, `Poisoned`.
     pub(crate) fn writable(&self) -> Result<()> {
         self.check_process()?;
-        if self.shelf.pinned.is_some() {
+        if self.shelf.pins.is_some() {
             return Err(Error::ReadOnly { path: self.shelf.device.path() });
         }
         self.shelf.poison.check()

@@ -18,7 +18,8 @@
 //! 5. A store belongs to the process that opened it. In a fork, what is inserted, asked, committed or waited for is
 //!    [`Forked`](crate::Error::Forked), and dropping the copy writes nothing, removes nothing and unlocks nothing.
 //! 6. Whoever holds a [`Store`] open for writing holds the directory's lock. A read-only store takes no lock and writes
-//!    nothing; it holds its snapshot's files open, so a writer beside it cannot take them away.
+//!    nothing; it holds its snapshot's files open, so a writer beside it cannot take them away. A refresh changes the snapshot
+//!    (`snapshot.rs`), never what is open of the one before.
 //! 7. Locks are taken in this order: the journal's (commits, publishes, verification and closing take turns by it), a summary's
 //!    own, the state's, that of the ledger of files. The last two are held for look-ups alone, so nobody waits for a flush who
 //!    does not commit.
@@ -53,6 +54,7 @@ mod options;
 mod participant;
 mod poison;
 pub mod registry;
+mod snapshot;
 mod superblock;
 #[cfg(test)]
 mod tests;
@@ -139,7 +141,7 @@ struct Core {
     journal: Mutex<Journal>,
     /// Held for look-ups alone: whoever has it waits for nobody.
     state: Mutex<State>,
-    /// A summary was opened, or was not.
+    /// A summary was opened, or was not, or who read several records has read them.
     opened: Condvar,
     lock: Mutex<Option<Box<dyn LockGuard>>>,
 }
@@ -151,6 +153,8 @@ struct State {
     attached: BTreeMap<String, Attached>,
     /// Names that a thread is making a summary for, with its number.
     opening: BTreeMap<String, u64>,
+    /// How many read several records that are to be of one commit.
+    reading: usize,
     /// Names that the next commit removes, and those that the one under way does.
     removed: BTreeSet<String>,
     removing: BTreeSet<String>,
@@ -192,6 +196,11 @@ impl Store {
     /// The seed of its hashes.
     pub fn seed(&self) -> Seed {
         self.core.hasher.seed()
+    }
+
+    /// The version of its format: an older one is that of this build from its next commit on. Waits for a commit that is under way.
+    pub fn format_version(&self) -> u32 {
+        lock(&self.core.journal).superblock.version
     }
 
     /// How its keys are hashed.

@@ -7,7 +7,7 @@
 //! names, and sync all three, so that what was read is also durable before anybody builds on it.
 
 use super::catalog::Catalog;
-use super::files::missing;
+use super::files::{Pins, missing};
 use super::format::{self, ManifestRecord, NamedFile, Superblock};
 use super::journal::{Journal, remove_file, write_manifest};
 use super::poison::Poison;
@@ -17,13 +17,9 @@ use crate::device::{Access, Device, DeviceFile, LockGuard};
 use crate::device::{FileDevice, NamelessDevice};
 use crate::lock::lock;
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
-
-/// How often a read-only open starts again when a writer commits under it. Each try loses only to a whole rotation or
-/// removal in between, so a handful would do.
-const SNAPSHOT_TRIES: usize = 32;
 
 impl Store {
     /// Creates a store in the directory `path`, which is empty or not there yet.
@@ -57,14 +53,6 @@ impl Store {
     /// As [`Store::open`] and [`Store::create`].
     pub fn open_or_create(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         Store::open_or_create_on(Arc::new(FileDevice::open_or_create(path, options.file)?), options)
-    }
-
-    /// Opens a snapshot of the store in the directory `path`, beside a writer if there is one; writes nothing.
-    ///
-    /// # Errors
-    /// As [`Store::open_read_only_on`].
-    pub fn open_read_only(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
-        Store::open_read_only_on(Arc::new(FileDevice::open(path, options.file)?), options)
     }
 }
 
@@ -107,7 +95,7 @@ impl Store {
         device.rename(format::SUPERBLOCK_DRAFT_NAME, format::SUPERBLOCK_NAME)?;
         device.sync_directory()?;
         let log = OpenLog { manifest, log_bytes: bytes, snapshot_bytes: bytes };
-        Store::assemble(device, options, superblock, catalog, log, next_file, Some(guard))
+        Store::assemble(device, options, superblock, catalog, log, Opened::ToWrite { next_file, guard })
     }
 
     /// Opens a store for writing, at its last commit.
@@ -133,7 +121,7 @@ impl Store {
             OpenLog { manifest: file, log_bytes: log.valid_bytes, snapshot_bytes: log.snapshot_bytes };
         let catalog = whole_catalog(&device, &superblock, log.records)?;
         next_file = remove_orphans(&*device, &superblock, &catalog, next_file)?;
-        Store::assemble(device, options, superblock, catalog, open_log, next_file, Some(guard))
+        Store::assemble(device, options, superblock, catalog, open_log, Opened::ToWrite { next_file, guard })
     }
 
     /// Opens the store that is there, or creates one.
@@ -147,51 +135,23 @@ impl Store {
         }
     }
 
-    /// Opens a snapshot of the last commit beside a writer, without a lock; writes nothing.
-    ///
-    /// # Errors
-    /// As [`Store::open_on`], less `Locked`; `Corrupt` also if a writer commits faster than the files can be opened.
-    pub fn open_read_only_on(device: Arc<dyn Device>, options: StoreOptions) -> Result<Store> {
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            match Store::snapshot(Arc::clone(&device), &options) {
-                // A manifest or data file that vanished, or a log read while it grew: the writer has moved on.
-                Err(Error::Corrupt { .. }) if tries < SNAPSHOT_TRIES => {}
-                result => return result,
-            }
-        }
-    }
-
-    fn snapshot(device: Arc<dyn Device>, options: &StoreOptions) -> Result<Store> {
-        let superblock = Superblock::read(&*device)?;
-        check_options(&superblock, options)?;
-        let file = open_manifest(&*device, &superblock, Access::Read)?;
-        let path = device.path().join(file.name());
-        let log = manifest::read(&*file, &superblock, &path)?;
-        let open_log =
-            OpenLog { manifest: file, log_bytes: log.valid_bytes, snapshot_bytes: log.snapshot_bytes };
-        let catalog = whole_catalog(&device, &superblock, log.records)?;
-        Store::assemble(device, options.clone(), superblock, catalog, open_log, 0, None)
-    }
-
-    fn assemble(
+    pub(super) fn assemble(
         device: Arc<dyn Device>,
         options: StoreOptions,
         superblock: Superblock,
         catalog: Catalog,
         log: OpenLog,
-        next_file: u64,
-        guard: Option<Box<dyn LockGuard>>,
+        access: Opened,
     ) -> Result<Store> {
         let poison = Poison::new(device.path());
-        let read_only = guard.is_none();
-        let files = if read_only {
-            let pinned = pin(&*device, &catalog)?;
-            Files::pinned(Arc::clone(&device), superblock.store_id, poison.clone(), pinned)
-        } else {
-            Files::new(Arc::clone(&device), superblock.store_id, poison.clone(), next_file)
+        let (shared, store_id) = (Arc::clone(&device), superblock.store_id);
+        let (files, guard) = match access {
+            Opened::ToRead { pins } => (Files::pinned(shared, store_id, poison.clone(), pins), None),
+            Opened::ToWrite { next_file, guard } => {
+                (Files::new(shared, store_id, poison.clone(), next_file), Some(guard))
+            }
         };
+        let read_only = guard.is_none();
         let threads = if read_only { 0 } else { options.threads };
         let workers = Workers::new(threads, poison.clone());
         let core = Arc::new(Core {
@@ -223,13 +183,20 @@ impl Store {
     }
 }
 
-struct OpenLog {
-    manifest: Arc<dyn DeviceFile>,
-    log_bytes: u64,
-    snapshot_bytes: u64,
+/// A manifest that was read, up to its last whole record.
+pub(super) struct OpenLog {
+    pub(super) manifest: Arc<dyn DeviceFile>,
+    pub(super) log_bytes: u64,
+    pub(super) snapshot_bytes: u64,
 }
 
-fn open_manifest(
+/// What a store is opened for.
+pub(super) enum Opened {
+    ToRead { pins: Pins },
+    ToWrite { next_file: u64, guard: Box<dyn LockGuard> },
+}
+
+pub(super) fn open_manifest(
     device: &dyn Device,
     superblock: &Superblock,
     access: Access,
@@ -253,7 +220,7 @@ fn check_empty(device: &dyn Device) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn check_options(superblock: &Superblock, options: &StoreOptions) -> Result<()> {
+pub(super) fn check_options(superblock: &Superblock, options: &StoreOptions) -> Result<()> {
     if options.seed.is_some_and(|seed| seed != superblock.seed) {
         let fingerprint = |seed: Seed| format!("of fingerprint {:016x}", seed.fingerprint());
         let (expected, found) = (fingerprint(superblock.seed), fingerprint(options.seed.unwrap_or_default()));
@@ -268,7 +235,7 @@ fn check_options(superblock: &Superblock, options: &StoreOptions) -> Result<()> 
 }
 
 /// What the last commit says, with the records that are files of their own.
-fn whole_catalog(
+pub(super) fn whole_catalog(
     device: &Arc<dyn Device>,
     superblock: &Superblock,
     records: Vec<ManifestRecord>,
@@ -311,16 +278,8 @@ fn remove_orphans(
     Ok(next_file)
 }
 
-/// Opens every file of the snapshot, so that a writer may remove the names.
-fn pin(device: &dyn Device, catalog: &Catalog) -> Result<BTreeMap<FileId, Arc<dyn DeviceFile>>> {
-    catalog
-        .files()
-        .map(|file| Ok((file.id, open_committed(device, &format::data_name(file.id), Access::Read)?)))
-        .collect()
-}
-
 /// Opens a file that the last commit needs: one that is not there is damage, not a wrong name.
-fn open_committed(device: &dyn Device, name: &str, access: Access) -> Result<Arc<dyn DeviceFile>> {
+pub(super) fn open_committed(device: &dyn Device, name: &str, access: Access) -> Result<Arc<dyn DeviceFile>> {
     match device.open(name, access) {
         Err(Error::NotFound { .. }) => Err(missing(&device.path().join(name))),
         file => file,

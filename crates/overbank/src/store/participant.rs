@@ -157,6 +157,11 @@ pub trait Participant: Send + Sync {
         true
     }
 
+    /// What it is a part of that people open by one name, if it is: the pane of a window, of the window. It is closed with that.
+    fn whole(&self) -> Option<&str> {
+        None
+    }
+
     /// It takes part in no commit any more, whoever still has a handle: gives its budget back, and takes nothing in from now on.
     fn close(&self) {}
 

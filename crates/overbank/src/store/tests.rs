@@ -495,3 +495,42 @@ fn bytes_that_are_damaged_in_a_file_name_the_file() {
     let error = store.files().read_blob_with(&file, decode).unwrap_err();
     assert!(error.to_string().starts_with("memory/000002.seg is damaged at byte 3: the magic"), "{error}");
 }
+
+/// A summary that is made of two records is made of two of one commit, whoever moves the store on meanwhile.
+#[test]
+fn a_refresh_waits_for_what_is_being_opened() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), options()).unwrap();
+    let (one, two) = (Blob::new(&store, b"1"), Blob::new(&store, b"1"));
+    store.attach("one", one.clone()).unwrap();
+    store.attach("two", two.clone()).unwrap();
+    store.commit(b"1").unwrap();
+    let reader = Store::open_read_only_on(device, options()).unwrap();
+    one.set(b"2");
+    two.set(b"2");
+    store.commit(b"2").unwrap();
+    std::thread::scope(|scope| {
+        let mut refresh = None;
+        let opened = reader.open_with::<handles::Held>("one", |_| {
+            let first = Blob::load(&reader, "one").unwrap();
+            refresh = Some(scope.spawn(|| reader.refresh().unwrap()));
+            (0..10_000).for_each(|_| std::thread::yield_now());
+            assert_eq!((Blob::load(&reader, "two").unwrap(), reader.position()), (first, b"1".to_vec()));
+            Err(Error::NotFound { what: "a test's end", name: String::new() })
+        });
+        assert!(opened.is_err());
+        assert!(refresh.unwrap().join().unwrap());
+        assert_eq!((Blob::load(&reader, "one").unwrap(), reader.position()), (b"2".to_vec(), b"2".to_vec()));
+    });
+    one.set(b"3");
+    store.commit(b"3").unwrap();
+    let stay = reader.stay();
+    std::thread::scope(|scope| {
+        let refresh = scope.spawn(|| reader.refresh().unwrap());
+        (0..10_000).for_each(|_| std::thread::yield_now());
+        assert_eq!(reader.position(), b"2");
+        drop(stay);
+        assert!(refresh.join().unwrap());
+    });
+    assert_eq!(reader.position(), b"3");
+}

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const COMMITS: u64 = 40;
 
-fn options() -> StoreOptions {
+pub(crate) fn options() -> StoreOptions {
     StoreOptions::new().threads(0).manifest_bytes(40 << 10).reserve_bytes(16 << 10)
 }
 
 /// Runs both threads; returns the changes at which each commit had returned, and how many publishes there were.
-fn run(device: &SimDevice, seed: u64) -> (Vec<u64>, u64) {
+pub(crate) fn run(device: &SimDevice, seed: u64) -> (Vec<u64>, u64) {
     let store = Store::create_on(Arc::new(device.clone()), options()).unwrap();
     let levels = Levels::open(&store).unwrap();
     levels.pad(seed % 3, seed);

@@ -14,6 +14,7 @@ mod beside;
 mod harness;
 mod levels;
 mod mutants;
+mod refresh;
 mod summaries;
 mod workload;
 

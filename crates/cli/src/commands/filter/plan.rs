@@ -6,7 +6,7 @@ use crate::commands::stream::default_threads;
 use crate::failure::{CommandResult, Outcome};
 use crate::page::{Page, print_json};
 use crate::units;
-use overbank::filter::cascade::{FilterOptions, Plan};
+use overbank::filter::cascade::{FilterOptions, FilterPlan};
 use serde_json::json;
 
 pub(super) fn run(arguments: &FilterPlanArguments) -> CommandResult {
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &FilterPlanArguments) -> CommandResult {
     Ok(Outcome::Found)
 }
 
-fn as_page(options: &FilterOptions, memory_bytes: u64, plan: &Plan) -> Page {
+fn as_page(options: &FilterOptions, memory_bytes: u64, plan: &FilterPlan) -> Page {
     let mut page = Page::new();
     let title = format!("A filter of {} keys", units::count(options.expected_keys()));
     page.heading(&title, "all different");

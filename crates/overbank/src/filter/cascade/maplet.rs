@@ -10,7 +10,7 @@
 use super::fingerprints::Fingerprints;
 use super::options::FilterOptions;
 use super::query::{DEPTH, View};
-use super::report::Report;
+use super::report::FilterReport;
 use super::shared::Shared;
 use super::{Filter, prefixes};
 use crate::batch::ask_in_order;
@@ -163,7 +163,7 @@ impl Maplet {
     }
 
     /// What the maplet holds and costs now; a fingerprint counts once for each of its values.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> FilterReport {
         self.filter.report()
     }
 

@@ -1,7 +1,7 @@
 //! What a caller of a maplet chooses.
 
 use super::options::{FilterOptions, Policy};
-use super::plan::Plan;
+use super::plan::FilterPlan;
 use crate::Result;
 
 /// Size and behaviour of a [`Maplet`](super::Maplet), for [`Store::maplet`](crate::store::Store::maplet).
@@ -67,7 +67,7 @@ impl MapletOptions {
     ///
     /// # Errors
     /// As there.
-    pub fn plan(&self, keys: u64, threads: usize) -> Result<Plan> {
+    pub fn plan(&self, keys: u64, threads: usize) -> Result<FilterPlan> {
         self.filter.plan(keys, threads)
     }
 

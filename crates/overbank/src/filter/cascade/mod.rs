@@ -67,8 +67,8 @@ pub use fingerprints::{Distinct, Fingerprint, Fingerprints};
 pub use maplet::{Maplet, Values};
 pub use maplet_options::MapletOptions;
 pub use options::{FilterOptions, Policy};
-pub use plan::Plan;
-pub use report::{Report, RunReport};
+pub use plan::FilterPlan;
+pub use report::{FilterReport, RunReport};
 
 use crate::error::invalid;
 use crate::store::Handle;

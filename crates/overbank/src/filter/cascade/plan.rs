@@ -22,7 +22,7 @@ const RUNS_AT_REST: u32 = 2;
 
 /// RAM, flash and I/O of a filter, from [`FilterOptions::plan`].
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Plan {
+pub struct FilterPlan {
     /// Bits of a fingerprint.
     pub fingerprint_bits: u32,
     /// Levels on flash.
@@ -64,7 +64,7 @@ impl FilterOptions {
     ///
     /// # Errors
     /// `InvalidOption`.
-    pub fn plan(&self, keys: u64, threads: usize) -> Result<Plan> {
+    pub fn plan(&self, keys: u64, threads: usize) -> Result<FilterPlan> {
         self.check()?;
         let memory_keys = shares(self, threads).flush_entries;
         let generation = (0..64).find(|&generation| keys <= self.capacity(generation)).unwrap_or(63);
@@ -100,7 +100,7 @@ impl FilterOptions {
         let lengths = (0..levels).map(|level| level_keys(level).min(keys as f64));
         let (passed, front_bits) =
             with_fronts(&level_runs, &lengths.collect::<Vec<f64>>(), front_bytes as u64);
-        Ok(Plan {
+        Ok(FilterPlan {
             fingerprint_bits: self.bits(generation),
             levels,
             runs: runs as u32,

@@ -8,7 +8,7 @@ use crate::lock::lock;
 
 /// What a filter holds and costs at this moment, from [`Filter::report`].
 #[derive(Clone, PartialEq, Debug)]
-pub struct Report {
+pub struct FilterReport {
     /// Its options.
     pub options: FilterOptions,
     /// Fingerprints in all runs, those counted twice that are in two of them, tombstones not among them; and what waits in memtables, each
@@ -38,7 +38,7 @@ pub struct Report {
     pub stalled: Option<String>,
 }
 
-/// A run of a [`Report`].
+/// A run of a [`FilterReport`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RunReport {
     /// Its level: runs of level 0 are as long as a flush of full RAM.
@@ -59,7 +59,7 @@ pub struct RunReport {
 
 impl Filter {
     /// What the filter holds and costs now.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> FilterReport {
         let shared = self.shared();
         let slots: Vec<_> = shared.slots.iter().map(lock).collect();
         let state = shared.state();
@@ -88,7 +88,7 @@ impl Filter {
         let false_positive_rate = share(memtable_bits, in_memtables) + rate;
         let fingerprints = in_memtables + inserted;
         let memtables_bytes = slots.len() * shared.options.memtable_bytes();
-        Report {
+        FilterReport {
             options: shared.options,
             fingerprints,
             occurrences,

@@ -12,7 +12,7 @@ use super::entries::Entries;
 use super::front::{FrontBuilder, FrontOrder};
 use super::inputs::{Inputs, Progress, Source};
 use super::packed::{PackedRun, Packer};
-use super::writer::{RunInfo, RunWriter};
+use super::writer::RunWriter;
 use super::{FingerprintSegment, RunKind};
 use crate::Result;
 use crate::error::invalid;
@@ -125,7 +125,8 @@ impl Merge {
     ///
     /// # Errors
     /// As [`Merge::step`].
-    pub fn finish(mut self) -> Result<RunInfo> {
+    #[cfg(any(test, feature = "internals"))]
+    pub fn finish(mut self) -> Result<super::RunInfo> {
         self.step(u64::MAX)?;
         match self.writer {
             Some(writer) => writer.finish(),
@@ -166,6 +167,7 @@ impl MergedCursor {
     ///
     /// # Errors
     /// `Incompatible` if a source's fingerprints are of another kind; what the device says.
+    #[cfg(any(test, feature = "internals"))]
     pub fn new(kind: RunKind, sources: &[Source<'_>]) -> Result<Self> {
         Self::within(kind, sources, 0..=u64::MAX)
     }

@@ -57,23 +57,36 @@ mod values;
 mod window;
 mod writer;
 
+#[cfg(feature = "internals")]
 pub use cursor::RunCursor;
 pub use entries::Entries;
-pub use front::{BITS_RANGE, Front, FrontBuilder, FrontOrder, FrontShape, allot};
-pub use inputs::{Progress, Source};
+#[cfg(any(test, feature = "internals"))]
+pub use front::{BITS_RANGE, Front, FrontBuilder};
+pub use front::{FrontOrder, FrontShape, allot};
+#[cfg(any(test, feature = "internals"))]
+pub use inputs::Progress;
+pub use inputs::Source;
 pub use merge::{Merge, MergeOptions, MergedCursor};
-pub use packed::{PackedCursor, PackedRun};
+#[cfg(feature = "internals")]
+pub use packed::PackedCursor;
+pub use packed::PackedRun;
 pub use query::count_many;
 pub use reader::{FingerprintSegment, FrontScan};
-pub use values::{Values, values_many};
+#[cfg(feature = "internals")]
+pub use values::Values;
+pub use values::values_many;
+#[cfg(any(test, feature = "internals"))]
 pub use writer::{RunInfo, RunWriter};
 
-use crate::{HashKind, Result};
+use crate::HashKind;
+#[cfg(any(test, feature = "internals"))]
+use crate::Result;
 
 /// The entries of one block's body, whose fingerprints have `fingerprint_bits`: what a cursor makes of it.
 ///
 /// # Errors
 /// `Corrupt` where no writer wrote that; `InvalidOption` for a number of bits that is not 1 to 64.
+#[cfg(any(test, feature = "internals"))]
 pub fn decode_block(body: &[u8], fingerprint_bits: u32) -> Result<Entries> {
     format::check_bits(fingerprint_bits)?;
     let mut entries = Entries::default();
@@ -85,6 +98,7 @@ pub fn decode_block(body: &[u8], fingerprint_bits: u32) -> Result<Entries> {
 ///
 /// # Errors
 /// As [`decode_block`], as far as a lookup could be led out of the block; it looks at no more than it must.
+#[cfg(feature = "internals")]
 pub fn count_in_block(body: &[u8], fingerprint_bits: u32, fingerprints: &[u64]) -> Result<Vec<i64>> {
     format::check_bits(fingerprint_bits)?;
     let mut prober = decode::Prober::new(body, format::fingerprint_max(fingerprint_bits))?;
@@ -138,6 +152,7 @@ impl RunKind {
     /// assert_eq!(kind.fingerprint(KeyHash::new(0xabcd_0000_0000_0000, 0)), 0xabc);
     /// # }
     /// ```
+    #[cfg(feature = "internals")]
     pub fn fingerprint(&self, hash: crate::KeyHash) -> u64 {
         self.fingerprint_of(hash.high())
     }

@@ -1,10 +1,10 @@
 //! Opens a run.
 
+use super::RunKind;
 use super::cursor::RunCursor;
 use super::entries::Entries;
 use super::format::{Meta, OLDEST_VERSION, fingerprint_max};
 use super::front::{Front, FrontBuilder, FrontShape};
-use super::{RunKind, query};
 use crate::error::corrupt_bytes;
 use crate::lock::{read, write};
 use crate::segment::Segment;
@@ -184,9 +184,10 @@ impl FingerprintSegment {
     ///
     /// # Errors
     /// As [`super::count_many`].
+    #[cfg(any(test, feature = "internals"))]
     pub fn contains_many(&self, files: &Files, prefixes: &[u64], depth: usize) -> Result<Vec<bool>> {
         let mut counts = vec![0; prefixes.len()];
-        query::count_many(files, &[self], prefixes, depth, &mut counts)?;
+        super::count_many(files, &[self], prefixes, depth, &mut counts)?;
         Ok(counts.into_iter().map(|count| count > 0).collect())
     }
 
@@ -194,6 +195,7 @@ impl FingerprintSegment {
     ///
     /// # Errors
     /// None yet; the cursor's calls have theirs.
+    #[cfg(any(test, feature = "internals"))]
     pub fn cursor(&self, is_ahead: bool) -> Result<RunCursor> {
         self.cursor_within(0..=u64::MAX, is_ahead)
     }
@@ -213,6 +215,7 @@ impl FingerprintSegment {
     ///
     /// # Errors
     /// `Corrupt` at the first damage.
+    #[cfg(any(test, feature = "internals"))]
     pub fn verify(&self) -> Result<()> {
         self.segment.verify()?;
         let mut cursor = RunCursor::new(self, 0..=u64::MAX, false)?;

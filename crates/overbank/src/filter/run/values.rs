@@ -30,11 +30,13 @@ pub struct Values {
 
 impl Values {
     /// How many keys were asked for.
+    #[cfg(any(test, feature = "internals"))]
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
     /// Whether none was.
+    #[cfg(any(test, feature = "internals"))]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

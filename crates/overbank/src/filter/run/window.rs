@@ -155,7 +155,8 @@ fn interleave(a: &[u64], b: &[u64], into: &mut [u64], twins: &mut Vec<u32>) -> u
     let places = &mut twins[..];
     let (mut i, mut j, mut place, mut twin) = (0usize, 0usize, 0usize, 0usize);
     while i < a.len() && j < b.len() {
-        // At least this many steps end neither input. Which one comes next is a value and not a jump, as in `batch::merge_two`.
+        // At least this many steps end neither input. Which one comes next is a value and not a jump: on hashes a jump is guessed wrong
+        // half the time.
         let steps = (a.len() - i).min(b.len() - j);
         for out in &mut into[place..place + steps] {
             let (x, y) = (a[i], b[j]);

@@ -8,17 +8,18 @@
 //! 2. So the last fingerprint waits, and the next batch may add to its count. A count that grows takes no less room: what did
 //!    not fit before it grew does not fit after.
 
+use super::RunKind;
 use super::encode::Cutter;
 use super::entries::{Entries, Totals};
 use super::format::{Meta, check_bits, fingerprint_max};
 use super::front::{Front, FrontBuilder};
-use super::{RunKind, Sign};
 use crate::error::invalid;
 use crate::segment::{BODY_BYTES, SegmentWriter};
 use crate::store::{FileRef, Files};
 use crate::{Error, Result};
 
 /// Fingerprints taken at a time: what waits then fits a core's second cache.
+#[cfg(any(test, feature = "internals"))]
 const BATCH: usize = 1 << 14;
 
 /// A finished run.
@@ -52,6 +53,7 @@ pub struct RunWriter {
     /// The run's front, if it is to have one.
     front: Option<FrontBuilder>,
     /// Scratch: places of repetitions.
+    #[cfg(any(test, feature = "internals"))]
     twins: Vec<u32>,
     body: Box<[u8; BODY_BYTES]>,
 }
@@ -72,6 +74,7 @@ impl RunWriter {
             last_cut: None,
             totals: Totals::default(),
             front: None,
+            #[cfg(any(test, feature = "internals"))]
             twins: Vec::new(),
             body: Box::new([0; BODY_BYTES]),
         })
@@ -90,6 +93,7 @@ impl RunWriter {
     ///
     /// # Errors
     /// `InvalidOption` where one is below the one before or has too many bits; `Full` or `Io`. The run is then of no use.
+    #[cfg(any(test, feature = "internals"))]
     pub fn push(&mut self, fingerprints: &[u64]) -> Result<()> {
         for batch in fingerprints.chunks(BATCH) {
             self.check_usable()?;
@@ -100,6 +104,7 @@ impl RunWriter {
         Ok(())
     }
 
+    #[cfg(any(test, feature = "internals"))]
     fn push_batch(&mut self, batch: &[u64]) -> Result<()> {
         let (first, last) = (batch[0], batch[batch.len() - 1]);
         let before = self.last();
@@ -117,6 +122,7 @@ impl RunWriter {
     ///
     /// # Errors
     /// As [`RunWriter::push`]; `InvalidOption` also for a count of 0, one below 0 among removals, or a repeated fingerprint.
+    #[cfg(any(test, feature = "internals"))]
     pub fn push_counted(&mut self, entries: &[(u64, i64)]) -> Result<()> {
         for batch in entries.chunks(BATCH) {
             self.check_usable()?;
@@ -127,6 +133,7 @@ impl RunWriter {
         Ok(())
     }
 
+    #[cfg(any(test, feature = "internals"))]
     fn push_counted_batch(&mut self, batch: &[(u64, i64)]) -> Result<()> {
         for &(fingerprint, count) in batch {
             self.check_next(self.last(), fingerprint)?;
@@ -134,7 +141,7 @@ impl RunWriter {
             if count == 0 {
                 return invalid("a count", 0, "a fingerprint without occurrences is not in a run");
             }
-            if count < 0 && self.kind.sign == Sign::Removals {
+            if count < 0 && self.kind.sign == super::Sign::Removals {
                 return invalid("a count", count, "removals are counted above 0 in a run of their own");
             }
             self.backlog.push(fingerprint, count);
@@ -157,6 +164,7 @@ impl RunWriter {
     ///
     /// # Errors
     /// `Full` or `Io`.
+    #[cfg(any(test, feature = "internals"))]
     pub fn finish(self) -> Result<RunInfo> {
         self.finish_with_front().map(|finished| finished.0)
     }
@@ -200,10 +208,12 @@ impl RunWriter {
         Ok(())
     }
 
+    #[cfg(any(test, feature = "internals"))]
     fn last(&self) -> Option<u64> {
         self.backlog.fingerprints.last().copied().or(self.last_cut)
     }
 
+    #[cfg(any(test, feature = "internals"))]
     fn check_next(&self, before: Option<u64>, fingerprint: u64) -> Result<()> {
         match before {
             Some(before) if fingerprint <= before => Err(out_of_order(fingerprint, before)),

@@ -206,3 +206,29 @@ fn a_window_opened_twice_is_one_window() {
     (0..PANES - 1).for_each(|_| one.advance().unwrap());
     assert_eq!(other.estimate(&hashes).unwrap(), [1; 5], "the first update has gone, the second has not");
 }
+
+#[test]
+fn a_window_is_closed_by_its_name_and_no_pane_alone() {
+    let store = Store::create_on(Arc::new(SimDevice::new(1)), store_options()).unwrap();
+    let free = store.budget().available_bytes();
+    let panes = window(&store, 32);
+    let beside = store.frequency("w2", small().memory_bytes(2_700_000)).unwrap();
+    panes.update(&keys(&store, 0..5), None).unwrap();
+    let refused = |name: &str, why: &str| {
+        let error = store.close(name).unwrap_err();
+        assert!(matches!(error, Error::InvalidOption { .. }) && error.to_string().contains(why), "{error}");
+    };
+    refused("w", "not committed");
+    refused("w/1", "a part of \"w\"");
+    store.commit(b"").unwrap();
+    refused("w/0", "a part of \"w\"");
+    assert_eq!(panes.total_weight(), 5);
+    store.close("w").unwrap();
+    assert!(panes.update(&keys(&store, 0..5), None).is_err() && panes.estimate(&keys(&store, 0..5)).is_err());
+    assert!(matches!(store.close("w"), Err(Error::NotFound { .. })));
+    assert!(beside.estimate(&keys(&store, 0..5)).is_ok(), "another whose name begins alike");
+    drop(beside);
+    store.commit(b"1").unwrap();
+    assert_eq!(store.budget().available_bytes(), free);
+    assert_eq!(window(&store, 32).total_weight(), 5);
+}
