@@ -60,7 +60,8 @@ impl Sketch {
             }
         }
         let _upkeep = lock(&self.upkeep);
-        let is_answered = rounds::answer(&self.view(), hashes, &mut answers, answer)?;
+        let answered = rounds::answer(&self.view(), hashes, &mut answers, answer);
+        let is_answered = answered.map_err(|error| self.outdated(error))?;
         debug_assert!(is_answered, "another generation while upkeep's lock is held");
         Ok(answers)
     }
