@@ -188,7 +188,6 @@ pub(super) fn decode_table(bytes: &[u8], state: &State, path: &Path) -> Result<V
 #[derive(Debug, Default)]
 pub(super) struct BlockOfRecords {
     first_page: u64,
-    last_page: u64,
     units: Vec<u64>,
     weighted: Vec<Weighted>,
 }
@@ -204,8 +203,10 @@ impl BlockOfRecords {
     }
 
     /// From the first record's page to that of the last.
-    pub(super) fn pages(&self) -> RangeInclusive<u64> {
-        self.first_page..=self.last_page
+    pub(super) fn pages(&self, shape: Shape) -> RangeInclusive<u64> {
+        let weighted = self.weighted.last().map_or(0, |&[record, _]| record);
+        let last = self.units.last().copied().unwrap_or(0).max(weighted);
+        self.first_page..=self.first_page + (last >> shape.residue_bits())
     }
 
     /// Takes an update of `page`, if it fits. Updates come in hash order.
@@ -222,7 +223,6 @@ impl BlockOfRecords {
         if held + more > BODY_BYTES || page - self.first_page >= shape.span_pages() {
             return false;
         }
-        self.last_page = page;
         let record = dense - (self.first_page << shape.residue_bits());
         if weight == 1 {
             self.units.push(record);

@@ -91,7 +91,7 @@ impl Waiting {
         let entries = self.shape.entry_layout();
         match part {
             Batch::Units(hashes) => {
-                self.buffer.push_units(hashes.iter().map(|&hash| entries.entry(hash)));
+                self.buffer.push_units(hashes.iter().map(move |&hash| entries.entry(hash)));
                 self.weight += hashes.len() as i128;
             }
             Batch::Weighted(records) => {

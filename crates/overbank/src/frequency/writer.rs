@@ -52,8 +52,10 @@ impl Writer {
         self.segment.finish_open(&[]).map(Some)
     }
 
+    /// Apart from its caller, which takes a thousand records for each block and is inlined where they are joined.
+    #[inline(never)]
     fn put_records(&mut self) -> Result<()> {
-        let pages = self.records.pages();
+        let pages = self.records.pages(self.shape);
         let (first, last) = (self.entries.join(*pages.start(), 0), self.entries.join(*pages.end(), 0));
         let (records, shape) = (&mut self.records, self.shape);
         let count = records.len() as u64;
