@@ -96,7 +96,10 @@ fn keys_are_fields_of_any_format_and_headers_pass_once() {
         (Some(0), "{\"u\": {\"id\": 7}, \"t\": 1}\n{\"u\": {\"id\": 8}}\n")
     );
     ran.ends_naming(0, &["1 malformed row was left out", "line 2", "not JSON"]);
-    exact("--strict --format jsonl --key u.id").fed(rows).run().ends_naming(2, &["-:2", "--strict"]);
+    exact("--strict --format jsonl --key u.id")
+        .fed(rows)
+        .run()
+        .ends_naming(2, &["standard input:2", "--strict"]);
     assert_eq!(exact("--key 2 --format whitespace").fed("a b\nc b\n d  e \n").run().text(), "a b\n d  e \n");
 }
 
