@@ -192,7 +192,7 @@ impl Shared {
         let at_once = self.options.questions();
         for (prefixes, values) in prefixes.chunks(at_once).zip(values.chunks(at_once)) {
             // Nobody else removes one of these pairs from the question until it is gone.
-            let _held = self.key_locks.of_range(0..=u64::MAX);
+            let _held = self.tree.table.shards.hold_range(0..=u64::MAX);
             let fingerprint = self.place(self.state().writes).mask;
             let mut left: BTreeMap<(u64, u16), u64> = BTreeMap::new();
             for (prefix, found) in prefixes.iter().zip(self.values_of(prefixes)?) {

@@ -6,12 +6,12 @@
 //! ```
 //!
 //! * `memtable`: the newest entries, and `writers`: who has which. `write_class`: what they belong to. `table`: what the runs are that the
-//!   room `lsm` merges. `intake`: entries in; `query`, `single`: questions, many or one; `arrivals`, `key_locks`: both at once; `maplet`:
-//!   with values. `fronts`: the memory that saves lookups reads. `upkeep`: flushes, panes; `merge_from`: two filters made one;
-//!   `fingerprints`: all there are. `saved`, `format`: commits.
+//!   room `lsm` merges. `intake`: entries in; `query`: questions; `arrivals`: both at once; `single`: one key at a time, whose entries
+//!   stand in the `cells` of `shards`; `maplet`: with values. `fronts`: the memory that saves lookups reads. `upkeep`: flushes, panes;
+//!   `merge_from`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
 //!
-//! Locks, in the order in which they are taken: those of keys, a writer slot, memtables from the first on, the tree's. Merges take the
-//! last one only, commits the last two, and no lock is held while flash is read but those of keys.
+//! Locks, in the order in which they are taken: shards are held, a writer slot, shards' locks from the first on, memtables', the tree's.
+//! Merges take the last one only, commits all but the first two, and nothing is held or locked while flash is read but shards held.
 //!
 //! Invariants:
 //! 1. The answers are those of a multiset of fingerprints, whatever the batches, flushes, merges, commits and threads.
@@ -39,11 +39,11 @@
 //! with the number of keys.
 
 mod arrivals;
+mod cells;
 mod fingerprints;
 mod format;
 mod fronts;
 mod intake;
-mod key_locks;
 mod maplet;
 mod maplet_options;
 mod memtable;
@@ -53,6 +53,7 @@ mod plan;
 mod query;
 mod report;
 mod saved;
+mod shards;
 mod shared;
 mod single;
 mod table;

@@ -105,7 +105,7 @@ impl Core {
         }
         options.check()?;
         let writes = WriteClass { revision: 0, generation: 0, pane: 0 };
-        let mut state = FilterState::new(writes, 0, options.writers, Version::default());
+        let mut state = FilterState::new(writes, 0, options.memtables(), Version::default());
         state.is_changed = true;
         Self::assemble(store, name, options, state)
     }
@@ -125,9 +125,9 @@ impl Core {
         } else {
             options.check()?
         }
-        let table = FingerprintTable { options, kind: kind_of(store), fronts: Fronts::new(0, 0, 0) };
+        let table = FingerprintTable::new(options, kind_of(store), Fronts::new(0, 0, 0));
         let version = tree.open(&table, store.files(), name)?;
-        let mut state = FilterState::new(writes, tree.memtables, options.writers, version);
+        let mut state = FilterState::new(writes, tree.memtables, options.memtables(), version);
         state.note_committed(tree, writes);
         state.reach_longest(&options);
         Self::assemble(store, name, options, state)
@@ -144,7 +144,7 @@ impl Core {
         let in_front =
             if read_only.is_some() { options.memory_bytes / 4 * 3 } else { limits.frozen_bytes / 2 };
         let fronts = Fronts::new(options.value_bits, in_front, limits.lanes * (limits.merges + 1));
-        let table = FingerprintTable { options, kind: kind_of(store), fronts };
+        let table = FingerprintTable::new(options, kind_of(store), fronts);
         let files = store.files().clone();
         let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
         if read_only.is_none() {

@@ -28,6 +28,7 @@ impl Shared {
         let dead = state.drop_classes(|class| class.pane < oldest);
         self.tree.schedule(&mut state);
         drop(state);
+        self.tree.frozen_gone();
         self.tree.retire(dead);
         Ok(())
     }

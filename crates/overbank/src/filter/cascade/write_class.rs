@@ -26,10 +26,11 @@ impl WriteClass {
 }
 
 impl FilterState {
-    /// Notes that a writer's memtable takes its first entry; returns how many it may take before the generation could be full.
-    pub(super) fn open_memtable(&mut self, writer: usize, options: &FilterOptions) -> u64 {
+    /// Notes that a writer's memtable takes its first entry; returns how many it may take before the generation could be full. Entries
+    /// that come one by one may be so many `beside`.
+    pub(super) fn open_memtable(&mut self, writer: usize, beside: u64, options: &FilterOptions) -> u64 {
         self.begin_memtable(writer);
-        self.left(options) / self.writers() as u64
+        self.left(options).saturating_sub(beside) / options.writers as u64
     }
 
     /// How many different fingerprints the generation takes yet, for sure.
