@@ -64,8 +64,8 @@ mod write_class;
 mod writers;
 
 pub use arrivals::Arrivals;
-pub use fingerprints::{Distinct, Fingerprint, Fingerprints};
-pub use maplet::{Maplet, Values};
+pub use fingerprints::{CountedFingerprints, DistinctKeys, Fingerprint};
+pub use maplet::{KeyValues, Maplet};
 pub use maplet_options::MapletOptions;
 pub use options::{FilterOptions, Policy};
 pub use plan::FilterPlan;

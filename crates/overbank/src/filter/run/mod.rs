@@ -73,7 +73,7 @@ pub use packed::PackedRun;
 pub use query::count_many;
 pub use reader::{FingerprintSegment, FrontScan};
 #[cfg(feature = "internals")]
-pub use values::Values;
+pub use values::FoundValues;
 pub use values::values_many;
 #[cfg(any(test, feature = "internals"))]
 pub use writer::{RunInfo, RunWriter};
