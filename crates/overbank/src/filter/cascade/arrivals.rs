@@ -8,8 +8,8 @@
 //! run, one of millions sweeps all runs at the device's sequential rate. [`Arrivals`] is for streams that can wait for that.
 
 use super::Filter;
+use super::class::WriteClass;
 use super::shared::Shared;
-use super::write_class::WriteClass;
 use crate::batch::Sorter;
 use crate::device::thread;
 use crate::error::invalid;

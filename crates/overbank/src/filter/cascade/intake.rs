@@ -1,8 +1,8 @@
 //! How entries get in: through a writer's log, packed when it is full.
 
+use super::class::WriteClass;
 use super::memtable::EntryLayout;
 use super::shared::{Shared, Slot};
-use super::write_class::WriteClass;
 use crate::Result;
 use crate::filter::run::{PackedRun, RunKind};
 use crate::lock::lock;

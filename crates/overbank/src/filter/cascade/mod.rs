@@ -5,10 +5,10 @@
 //!              └──────────── a lookup asks all of them: one block a run on flash, in one wave of reads ────┘
 //! ```
 //!
-//! * `memtable`: the newest entries, and `writers`: who has which. `write_class`: what they belong to. `table`: what the runs are that the
-//!   room `lsm` merges. `intake`: entries in; `query`: questions; `arrivals`: both at once; `single`: one key at a time, whose entries
-//!   stand in the `cells` of `shards`; `maplet`: with values. `fronts`: the memory that saves lookups reads. `upkeep`: flushes, panes;
-//!   `merge_from`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
+//! * `memtable`: the newest entries, and `writers`: who has which. `class`, `generations`: what they belong to. `table`: what the runs are
+//!   that the room `lsm` merges. `intake`: entries in; `query`: questions; `arrivals`: both at once; `single`: one key at a time, whose
+//!   entries stand in the `cells` of `shards`; `maplet`: with values. `fronts`: the memory that saves lookups reads. `upkeep`: flushes,
+//!   panes, fronts; `merge_from`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
 //!
 //! Locks, in the order in which they are taken: shards are held, a writer slot, shards' locks from the first on, memtables', the tree's.
 //! Merges take the last one only, commits all but the first two, and nothing is held or locked while flash is read but shards held.
@@ -40,9 +40,11 @@
 
 mod arrivals;
 mod cells;
+mod class;
 mod fingerprints;
 mod format;
 mod fronts;
+mod generations;
 mod intake;
 mod maplet;
 mod maplet_options;
@@ -60,7 +62,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod upkeep;
-mod write_class;
 mod writers;
 
 pub use arrivals::Arrivals;

@@ -3,12 +3,12 @@
 //! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
 //! until a commit that does not name it.
 
+use super::class::WriteClass;
 use super::format::{OLDEST_VERSION, State};
 use super::fronts::Fronts;
 use super::options::FilterOptions;
 use super::shared::Shared;
 use super::table::{FilterState, FingerprintTable};
-use super::write_class::WriteClass;
 use super::{Filter, Maplet, MapletOptions};
 use crate::error::invalid;
 use crate::filter::run::{RunKind, Sign};

@@ -1,9 +1,9 @@
 //! The filter as all its threads see it: writers' memtables, what came one key at a time, and the tree of runs below them.
 
+use super::class::WriteClass;
 use super::memtable::Memtable;
 use super::options::FilterOptions;
 use super::table::{FilterState, FilterTree};
-use super::write_class::WriteClass;
 use super::writers::WriterSlots;
 use crate::device::Process;
 use crate::filter::run::{RunKind, Sign};

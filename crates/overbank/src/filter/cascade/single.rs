@@ -9,11 +9,11 @@
 //! version changes seldom, so a shard keeps the one that it last saw, and asks but for its number.
 
 use super::cells::Cells;
+use super::class::WriteClass;
 use super::query::has_late_removals;
 use super::shards::{Open, ShardState, Shards};
 use super::shared::Shared;
 use super::table::{FilterVersion, FrozenView};
-use super::write_class::WriteClass;
 use crate::Result;
 use crate::filter::run::{FingerprintSegment, PackedRun, RunKind, Sign, count_many};
 use crate::lock::try_lock;

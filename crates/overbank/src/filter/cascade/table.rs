@@ -1,10 +1,10 @@
 //! Runs of fingerprints, as the room `lsm` merges them.
 
+use super::class::{RunClass, WriteClass};
 use super::format;
 use super::fronts::Fronts;
 use super::options::FilterOptions;
 use super::shards::Shards;
-use super::write_class::WriteClass;
 use crate::Result;
 use crate::filter::run::{
     FingerprintSegment, FrontShape, Merge, MergeOptions, PackedRun, RunKind, Sign, Source,
@@ -40,7 +40,7 @@ pub(super) struct FrozenView {
     pub(super) version: Arc<FilterVersion>,
     /// Runs in RAM have removals.
     pub(super) removes: bool,
-    /// As in [`View`](super::query::View).
+    /// Removals on flash may be of insertions that are in RAM.
     pub(super) has_late_removals: bool,
     /// Runs in RAM came that are not ready for single questions.
     pub(super) has_news: bool,
@@ -48,17 +48,6 @@ pub(super) struct FrozenView {
 
 /// Fronts of runs in RAM: of 40 keys that are not in a run one is looked for in it. Each bit more is 4 % fewer keys in RAM.
 const FROZEN_FRONT: FrontShape = FrontShape { bits_a_key: 8, value_bits: 0 };
-
-/// What is merged with what.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct RunClass {
-    /// Bits of the fingerprints, values among them.
-    pub(super) bits: u32,
-    /// The pane that they came in, 0 where nothing is forgotten.
-    pub(super) pane: u64,
-    /// Whether they were inserted or removed.
-    pub(super) sign: Sign,
-}
 
 pub(super) type FilterTree = Tree<FingerprintTable>;
 pub(super) type FilterState = State<FingerprintTable>;
@@ -98,14 +87,6 @@ impl FingerprintTable {
 
     pub(super) fn kind_of(&self, class: RunClass) -> RunKind {
         RunKind { fingerprint_bits: class.bits, sign: class.sign, ..self.kind }
-    }
-}
-
-impl RunClass {
-    /// The fingerprints that stand in a range of hashes, each at the least hash that it has.
-    fn fingerprints(self, hashes: &RangeInclusive<u64>) -> RangeInclusive<u64> {
-        let shift = 64 - self.bits;
-        hashes.start().div_ceil(1 << shift)..=hashes.end() >> shift
     }
 }
 
