@@ -95,7 +95,7 @@ impl<T: Table> State<T> {
         let bytes = self.version.flash_bytes();
         let spare = (bytes / Limits::SPARE.1 * Limits::SPARE.0).max(Limits::SPARE_BYTES_MIN);
         let open = limits.lanes as u64 * (bytes / Limits::PIECES_MAX);
-        sparing(T::ORDER, &self.shapes(), all, open, spare)
+        sparing(T::ORDER, &self.shapes(), all, (open, spare), limits.inputs_max)
     }
 
     /// Begins a merge that is not due, if nothing is: see [`restful`].

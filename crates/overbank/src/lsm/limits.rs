@@ -11,6 +11,8 @@ pub(crate) struct Limits {
     pub(crate) lanes: usize,
     /// Open merges at a time, beside a flush.
     pub(crate) merges: usize,
+    /// Runs that a merge reads which is not due: each holds memory.
+    pub(crate) inputs_max: usize,
     /// A merge of fewer entries is not worth a second thread, and its pieces not a second file.
     pub(crate) lane_entries_min: u64,
     /// Shorter pieces are not worth a sync of their own, whatever space they give back.

@@ -174,6 +174,8 @@ pub(super) fn shares(options: &FilterOptions, threads: usize) -> Limits {
     let merge = WRITER_BYTES + options.policy.fan_out() as usize * CURSOR_BYTES;
     let merges = (options.memory_bytes / MERGE_MEMORY_BYTES).clamp(1, MERGES_MAX);
     let merging = lanes * (merges * merge + WRITER_BYTES + FLUSH_BYTES);
+    // A merge that is not due is alone: it has what all merges and a flush have together, but for its own writer.
+    let inputs_max = (merges * merge + FLUSH_BYTES) / CURSOR_BYTES;
     let logs = options.writers * options.memtable_bytes();
     let frozen_bytes =
         options.memory_bytes.saturating_sub(lookups + merging + logs).max(options.memory_bytes / 4);
@@ -181,7 +183,7 @@ pub(super) fn shares(options: &FilterOptions, threads: usize) -> Limits {
     let flush_keys = flushed_bytes / options.packed_memtable_bytes() * options.memtable_keys();
     let flush_entries = flush_keys.max(options.memtable_keys()) as u64;
     let (lane_entries_min, piece_bytes_min) = (Limits::LANE_ENTRIES_MIN, Limits::PIECE_BYTES_MIN);
-    Limits { frozen_bytes, flush_entries, lanes, merges, lane_entries_min, piece_bytes_min }
+    Limits { frozen_bytes, flush_entries, lanes, merges, inputs_max, lane_entries_min, piece_bytes_min }
 }
 
 impl Participant for Core {
