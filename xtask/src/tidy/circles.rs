@@ -9,16 +9,6 @@ use super::dead::Modules;
 use super::source::{Source, word_at};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Modules that are left out, by their paths from `src`, and why: each is the one type of its folder whose methods stand in the files of
-/// what they do. What else goes in a circle there is still a fault.
-const LEFT_OUT: &[(&str, &str)] = &[
-    (
-        "filter::cascade::table",
-        "the cascade as a table of `lsm`; its classes and their bytes are in files of their own",
-    ),
-    ("filter::run::reader", "its methods make the cursors and queries that borrow it"),
-];
-
 const LIBRARY: &str = "crates/overbank/src::";
 
 /// An edge's ends, and where it was seen.
@@ -120,9 +110,7 @@ fn draw_one(user: &str, used: &str, source: &Source<'_>, at: usize, edges: &mut 
         if one != other {
             // Rooms of the library are held to the table of ARCHITECTURE.md, which has no circles.
             let is_room = from.matches("::").count() == 1 && from.starts_with(LIBRARY);
-            let is_left_out =
-                |path: &str| LEFT_OUT.iter().any(|(known, _)| path.ends_with(&format!("::{known}")));
-            if is_room || is_left_out(&from) || is_left_out(&to) {
+            if is_room {
                 return;
             }
             let place = (source.path.to_owned(), source.line(at));

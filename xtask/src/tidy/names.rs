@@ -6,20 +6,11 @@ use std::collections::BTreeMap;
 
 const LIBRARY: &str = "crates/overbank/src/";
 
-/// Names that stand for the same thing in several rooms, and why they may.
-const SHARED: &[(&str, &str)] = &[
-    ("Fingerprints", "an iterator over a filter's fingerprints, of each kind of filter"),
-    ("Values", "the values of keys: of a maplet, of a run"),
-];
-
 /// One fault for each public type whose name another has.
 pub(crate) fn check(sources: &[Source<'_>], faults: &mut Vec<Fault>) {
     let mut known: BTreeMap<&str, (&str, usize)> = BTreeMap::new();
     for source in sources.iter().filter(|source| source.path.starts_with(LIBRARY)) {
         for (at, name) in public_types(source) {
-            if SHARED.iter().any(|(shared, _)| *shared == name) {
-                continue;
-            }
             let line = source.line(at);
             if let Some((path, other)) = known.get(name) {
                 let why = format!("`{name}` is also in {path}:{other}: one meaning a public name");

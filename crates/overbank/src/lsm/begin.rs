@@ -51,7 +51,10 @@ impl<T: Table> State<T> {
             let wanted = T::wanted(&self.writes, &shapes);
             let choice = wanted.or_else(|| due(T::ORDER, &shapes, &in_memory, limits.flush_entries, policy));
             let Some(choice) = choice else { return };
-            self.begin_merge(choice, limits, Limits::PIECES_DUE_MAX);
+            let entries =
+                |id: &u64| self.version.runs.iter().find(|run| run.id == *id).map_or(0, Run::entries);
+            let entries: u64 = choice.inputs.iter().map(entries).sum();
+            self.begin_merge(choice, limits, limits.pieces_due(entries));
         }
     }
 
@@ -92,7 +95,7 @@ impl<T: Table> State<T> {
         let bytes = self.version.flash_bytes();
         let spare = (bytes / Limits::SPARE.1 * Limits::SPARE.0).max(Limits::SPARE_BYTES_MIN);
         let open = limits.lanes as u64 * (bytes / Limits::PIECES_MAX);
-        sparing(T::ORDER, &self.shapes(), all, open, spare)
+        sparing(T::ORDER, &self.shapes(), all, (open, spare), limits.inputs_max)
     }
 
     /// Begins a merge that is not due, if nothing is: see [`restful`].

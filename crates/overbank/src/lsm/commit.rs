@@ -86,6 +86,7 @@ impl<T: Table> Tree<T> {
         // Other writers may have begun memtables since theirs were frozen.
         state.is_changed = state.has_entries_in_memory();
         drop(state);
+        self.frozen_gone();
         self.retire(dead);
         record
     }

@@ -32,6 +32,7 @@ impl<T: Table> Tree<T> {
             }
             drop(state);
             drop(held);
+            self.frozen_gone();
         }
     }
 }

@@ -11,6 +11,8 @@ pub(crate) struct Limits {
     pub(crate) lanes: usize,
     /// Open merges at a time, beside a flush.
     pub(crate) merges: usize,
+    /// Runs that a merge reads which is not due: each holds memory.
+    pub(crate) inputs_max: usize,
     /// A merge of fewer entries is not worth a second thread, and its pieces not a second file.
     pub(crate) lane_entries_min: u64,
     /// Shorter pieces are not worth a sync of their own, whatever space they give back.
@@ -35,6 +37,12 @@ impl Limits {
     /// Lanes of a merge of so many entries, for its threads.
     pub(super) fn lanes_for_threads(&self, entries: u64) -> u64 {
         (entries / self.lane_entries_min).clamp(1, self.lanes as u64)
+    }
+
+    /// The most pieces that a merge of so many entries makes while writers wait for it: two for each run of a flush that it could be of.
+    /// Such runs stand whole, so shorter pieces would leave the space that merging all of a small tree needs as it is.
+    pub(super) fn pieces_due(&self, entries: u64) -> u64 {
+        (entries.saturating_mul(2) / self.flush_entries.max(1)).clamp(1, Self::PIECES_DUE_MAX)
     }
 
     /// Lanes of a merge of so many entries and bytes, where the tree has `all_bytes`: so many that none makes a piece that is a large part

@@ -122,6 +122,11 @@ pub(crate) trait Table: Debug + Send + Sync + Sized + 'static {
         0
     }
 
+    /// Frozen runs have gone to flash or were joined: versions before the `edit`-th, if the table keeps one, keep RAM that is needed.
+    fn frozen_gone(&self, edit: u64) {
+        let _ = edit;
+    }
+
     /// Begins to merge what `inputs`, the oldest first, have in the lane's range.
     ///
     /// # Errors

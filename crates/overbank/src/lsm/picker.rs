@@ -128,13 +128,13 @@ pub(super) fn restful<C: Copy + Ord>(
 
 /// Of runs that are all to become one, those to be merged now: all, if that leaves flash to spare, else the shortest, or the newest where
 /// the newest entry wins. A merge takes flash beside its inputs: what its open lanes write, `open_bytes`, and of each input the piece
-/// that is being read. `spare_bytes` are allowed for that; two runs are merged in any case.
+/// that is being read. `spare_bytes` are allowed for that. Each input also holds RAM, so at most `inputs_max` are merged; two in any case.
 pub(super) fn sparing<C: Copy + Ord>(
     order: Order,
     runs: &[Shape<C>],
     all: Choice<C>,
-    open_bytes: u64,
-    spare_bytes: u64,
+    (open_bytes, spare_bytes): (u64, u64),
+    inputs_max: usize,
 ) -> Choice<C> {
     let mut inputs: Vec<&Shape<C>> = runs.iter().filter(|run| all.inputs.contains(&run.id)).collect();
     match order {
@@ -146,7 +146,7 @@ pub(super) fn sparing<C: Copy + Ord>(
         needed += run.longest_piece;
         needed <= spare_bytes
     });
-    let now = fits.count().max(2);
+    let now = fits.count().min(inputs_max).max(2);
     Choice { inputs: inputs.iter().take(now).map(|run| run.id).collect(), class: all.class }
 }
 

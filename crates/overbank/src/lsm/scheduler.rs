@@ -23,7 +23,8 @@ use crate::lock::lock;
 use crate::store::{FileId, Files, Publisher, Spawner};
 use crate::{Error, Result};
 #[cfg(test)]
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 
 /// Blocks that a step reads, of 1,000 to 2,500 fingerprints each: some milliseconds of a core.
@@ -43,6 +44,8 @@ pub(crate) struct Tree<T: Table> {
     /// Commits merges between two commits; none in a store that is open read-only.
     pub(super) publisher: OnceLock<Publisher>,
     state: Mutex<State<T>>,
+    /// As in the state.
+    edits: Arc<AtomicU64>,
     /// A lane came back, or a job began or ended.
     pub(super) changed: Condvar,
     pub(super) pace: Pace,
@@ -67,6 +70,7 @@ impl<T: Table> Tree<T> {
         limits: Limits,
         state: State<T>,
     ) -> Arc<Self> {
+        let edits = Arc::clone(&state.edits);
         let (state, changed, pace) = (Mutex::new(state), Condvar::new(), Pace::default());
         let publisher = OnceLock::new();
         Arc::new(Tree {
@@ -77,6 +81,7 @@ impl<T: Table> Tree<T> {
             spawner,
             publisher,
             state,
+            edits,
             changed,
             pace,
             #[cfg(test)]
@@ -126,6 +131,18 @@ impl<T: Table> Tree<T> {
     /// The runs that there are now.
     pub(crate) fn version(&self) -> Arc<Version<T>> {
         Arc::clone(self.state().version())
+    }
+
+    /// How many versions there were before the present one; without a lock. What was put into a version before the caller saw it done is
+    /// in the version of this number.
+    #[inline]
+    pub(crate) fn edits(&self) -> u64 {
+        self.edits.load(Ordering::Acquire)
+    }
+
+    /// Has the table forget frozen runs that are gone. The tree's lock is not held.
+    pub(crate) fn frozen_gone(&self) {
+        self.table.frozen_gone(self.edits());
     }
 
     /// Background threads of the store.
@@ -201,13 +218,18 @@ impl<T: Table> Tree<T> {
         match worked {
             Ok((stage, entries)) => {
                 self.pace.credit(entries);
+                let before = self.edits();
                 let (dead, orphaned) = match state.put_lane(job, lane, stage) {
                     Ok(true) => (self.publish(&mut state, job), None),
                     Ok(false) => (Vec::new(), None),
                     Err(stage) => (Vec::new(), Some(stage)),
                 };
                 self.wake(&mut state);
+                let has_published = self.edits() > before;
                 drop(state);
+                if is_flush && has_published {
+                    self.frozen_gone();
+                }
                 if !dead.is_empty() {
                     self.retire(dead);
                     self.publish_merges()?;

@@ -14,6 +14,7 @@ use crate::store::FileId;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A disk that was full.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ impl NoSpace {
 pub(crate) struct State<T: Table> {
     /// The runs that a reader sees.
     pub(super) version: Arc<Version<T>>,
+    /// Counts the versions.
+    pub(super) edits: Arc<AtomicU64>,
     /// The merges that are due or under way: flushes first, then the shortest.
     pub(super) jobs: Vec<MergeJob<T>>,
     /// Frozen runs that are being joined in RAM.
@@ -73,6 +76,7 @@ impl<T: Table> State<T> {
         State {
             durable: Durable::nothing(),
             version: Arc::new(version),
+            edits: Arc::default(),
             jobs: Vec::new(),
             joining: Joining::default(),
             writes,
@@ -100,8 +104,20 @@ impl<T: Table> State<T> {
         let has_files =
             edit.merging.is_some() || before.runs.iter().any(|run| edit.removed.contains(&run.id));
         self.version = Arc::new(before.edited(edit));
+        // Whoever sees what was done under the lock since sees the new number.
+        self.edits.fetch_add(1, Ordering::Release);
         let after = if has_files { self.version.files() } else { BTreeSet::new() };
         if has_files { before.files().difference(&after).copied().collect() } else { Vec::new() }
+    }
+
+    /// How many versions there were before this one.
+    pub(crate) fn edits(&self) -> u64 {
+        self.edits.load(Ordering::Relaxed)
+    }
+
+    /// Makes a version of the same runs, whose sizes have changed.
+    pub(crate) fn count_anew(&mut self) {
+        self.edit(Edit::default());
     }
 
     pub(super) fn new_id(&mut self) -> u64 {
@@ -134,11 +150,6 @@ impl<T: Table> State<T> {
     pub(crate) fn begin_memtable(&mut self, writer: usize) {
         self.open_memtables[writer] = Some(self.memtables);
         self.is_changed = true;
-    }
-
-    /// How many writers there are at most.
-    pub(crate) fn writers(&self) -> usize {
-        self.open_memtables.len()
     }
 
     /// Takes the frozen memtable of a writer in, or runs that had none: one for each class that its entries are of.

@@ -24,13 +24,23 @@ pub(super) fn select_as_many(counted: u64, word: u64) -> u32 {
 
 #[inline(always)]
 pub(super) fn pass_zeros(words: &[[u8; 8]], zeros: u64) -> (usize, u64) {
-    let mut passed = 0;
-    for (at, word) in words.iter().enumerate() {
-        let next = passed + u64::from(u64::from_le_bytes(*word).count_zeros());
+    let zeros_of = |word: &[u8; 8]| u64::from(u64::from_le_bytes(*word).count_zeros());
+    let (mut at, mut passed) = (0, 0);
+    // By fours as long as that goes, for one branch in four.
+    let (fours, _) = words.as_chunks::<4>();
+    for four in fours {
+        let next = passed + four.iter().map(zeros_of).sum::<u64>();
         if next >= zeros {
-            return (at, passed);
+            break;
         }
-        passed = next;
+        (at, passed) = (at + 4, next);
     }
-    (words.len(), passed)
+    for word in &words[at..] {
+        let next = passed + zeros_of(word);
+        if next >= zeros {
+            break;
+        }
+        (at, passed) = (at + 1, next);
+    }
+    (at, passed)
 }

@@ -8,8 +8,8 @@
 //! run, one of millions sweeps all runs at the device's sequential rate. [`Arrivals`] is for streams that can wait for that.
 
 use super::Filter;
+use super::class::WriteClass;
 use super::shared::Shared;
-use super::write_class::WriteClass;
 use crate::batch::Sorter;
 use crate::device::thread;
 use crate::error::invalid;
@@ -140,7 +140,8 @@ impl Shared {
 
     /// How many of so many keys are to be asked for together; a generation may begin.
     fn room_for(&self, keys: usize) -> usize {
-        let in_memtables: u64 = self.slots.iter().map(|slot| lock(slot).memtable.len() as u64).sum();
+        let in_slots: usize = self.slots.iter().map(|slot| lock(slot).memtable.len()).sum();
+        let in_memtables = (in_slots + self.tree.table.shards.entries()) as u64;
         let mut state = self.state();
         let room = state.room_for(keys, in_memtables, &self.options);
         self.note_class(&state);
@@ -229,7 +230,7 @@ impl Shared {
                 // Whoever asks in order to write does not rest, however long a sweep takes.
                 self.tree.note_writer();
                 // From the question to what follows from its answer, nobody else asks for these keys to insert or remove them.
-                let _held = self.key_locks.of_range(*first..=*last);
+                let _held = self.tree.table.shards.hold_range(*first..=*last);
                 self.sums_side_by_side(&asked, presence, &mut sums)?;
                 let groups: Vec<Group<'_>> =
                     alike.iter().zip(&sums).map(|(places, &sum)| Group { places, sum }).collect();

@@ -39,7 +39,7 @@ pub struct Fingerprint {
 ///
 /// Each comes once, with a count above 0, in hash order; one that others begin with comes behind these.
 #[derive(Debug)]
-pub struct Fingerprints {
+pub struct CountedFingerprints {
     lengths: Vec<Length>,
     /// Entries whose hashes are not passed yet, each within those before it.
     open: Vec<Open>,
@@ -48,7 +48,7 @@ pub struct Fingerprints {
 
 /// How many different keys are in a filter; see [`Filter::distinct`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Distinct {
+pub struct DistinctKeys {
     /// The most likely number.
     pub estimate: u64,
     /// No fewer.
@@ -86,7 +86,7 @@ struct Leaf {
     is_longest: bool,
 }
 
-impl Iterator for Fingerprints {
+impl Iterator for CountedFingerprints {
     type Item = Result<Fingerprint>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -94,7 +94,7 @@ impl Iterator for Fingerprints {
     }
 }
 
-impl Fingerprints {
+impl CountedFingerprints {
     /// Those whose first `skip_bits` bits are 0, which no length is shorter than.
     fn of(view: &View, kind: RunKind, value_bits: u32, skip_bits: u32) -> Result<Self> {
         let lengths = lengths(view).into_iter().map(|entry_bits| {
@@ -104,7 +104,7 @@ impl Fingerprints {
             let (window, rest) = (Entries::default(), Vec::new());
             Ok(Length { bits: entry_bits - value_bits, value_bits, cursor, window, rest })
         });
-        Ok(Fingerprints {
+        Ok(CountedFingerprints {
             lengths: lengths.collect::<Result<_>>()?,
             open: Vec::new(),
             ready: VecDeque::new(),
@@ -183,8 +183,8 @@ impl Filter {
     ///
     /// # Errors
     /// `Corrupt`; what the device says.
-    pub fn fingerprints(&self) -> Result<Fingerprints> {
-        Fingerprints::of(&self.view()?, self.shared().kind, self.shared().options.value_bits, 0)
+    pub fn fingerprints(&self) -> Result<CountedFingerprints> {
+        CountedFingerprints::of(&self.view()?, self.shared().kind, self.shared().options.value_bits, 0)
     }
 
     /// How many different keys are in the filter. Keys that have one fingerprint count as one: of n keys n times the false-positive
@@ -199,12 +199,12 @@ impl Filter {
     ///
     /// # Errors
     /// As [`Filter::fingerprints`].
-    pub fn distinct(&self) -> Result<Distinct> {
+    pub fn distinct(&self) -> Result<DistinctKeys> {
         self.distinct_by(SAMPLE_ENTRIES)
     }
 
     /// As [`Filter::distinct`], from a sample of at most so many entries.
-    pub(super) fn distinct_by(&self, sample_entries: u64) -> Result<Distinct> {
+    pub(super) fn distinct_by(&self, sample_entries: u64) -> Result<DistinctKeys> {
         let view = self.view()?;
         let value_bits = self.shared().options.value_bits;
         let entries: u64 = (view.packed.iter().map(|run| run.fingerprints()))
@@ -212,14 +212,14 @@ impl Filter {
             .sum();
         let shortest = lengths(&view).first().map_or(0, |bits| bits - value_bits);
         let skip_bits = entries.div_ceil(sample_entries).next_power_of_two().ilog2().min(shortest);
-        let mut fingerprints = Fingerprints::of(&view, self.shared().kind, value_bits, skip_bits)?;
+        let mut fingerprints = CountedFingerprints::of(&view, self.shared().kind, value_bits, skip_bits)?;
         let (mut longest, mut all) = (0u64, 0u64);
         while let Some(leaf) = fingerprints.advance()? {
             longest += u64::from(leaf.is_longest);
             all += 1;
         }
         if skip_bits == 0 {
-            return Ok(Distinct { estimate: longest, lower: longest, upper: all });
+            return Ok(DistinctKeys { estimate: longest, lower: longest, upper: all });
         }
         // How many of all are in a range is a binomial variable, no wider than a Poisson one; these are the means of which the count
         // is no farther than so many deviations.
@@ -228,7 +228,7 @@ impl Filter {
             count + half + sign * DEVIATIONS * (count + half / 2.0).sqrt()
         };
         let share = f64::from(2).powi(skip_bits as i32);
-        Ok(Distinct {
+        Ok(DistinctKeys {
             estimate: longest << skip_bits,
             lower: ((mean(longest, -1.0) * share) as u64).max(longest),
             upper: (mean(all, 1.0) * share).ceil() as u64,

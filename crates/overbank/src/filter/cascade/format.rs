@@ -16,9 +16,9 @@
 //!   72 a run: level i32, bits u16, pieces u16, pane u64, oldest u64, newest u64      in order of age
 //! ```
 
+use super::class::RunClass;
+use super::class::WriteClass;
 use super::options::{AskedFor, FilterOptions, Policy};
-use super::table::RunClass;
-use super::write_class::WriteClass;
 use crate::bytes::ByteReader;
 use crate::error::corrupt_bytes as corrupt;
 use crate::filter::run::Sign;

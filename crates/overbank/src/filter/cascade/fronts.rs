@@ -13,17 +13,15 @@
 //! 2. Fences, standing fronts and those that are made take no more than half of what buffers and fences have together; of that, an
 //!    eighth is for those that merges fill.
 
-use super::shared::Shared;
-use super::table::{FilterRun, FilterVersion};
-use crate::Result;
 use crate::filter::run::{FingerprintSegment, FrontOrder, FrontScan, FrontShape, allot};
+use crate::lsm::{Run, Table};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// Blocks of a step in the background: some milliseconds, between which others get their turn.
-const STEP_BLOCKS: u64 = 256;
+pub(super) const STEP_BLOCKS: u64 = 256;
 /// Blocks that a lookup scans where there is no background: a sequential read about as long as a random one takes.
-const LOOKUP_BLOCKS: u64 = 16;
+pub(super) const LOOKUP_BLOCKS: u64 = 16;
 /// What merges may fill beside the standing fronts, as a share of these.
 const FILLED_SHARE: usize = 8;
 
@@ -40,19 +38,20 @@ pub(super) struct Fronts {
     merges: usize,
     /// Bits a key of what merges write now; 0 while nobody looks keys up, or where memory is short.
     bits_a_key: AtomicU32,
-    state: Mutex<State>,
+    pub(super) state: Mutex<FrontsState>,
 }
 
+/// Which fronts there are to be, and how far they are.
 #[derive(Default, Debug)]
-struct State {
+pub(super) struct FrontsState {
     /// The ids of the runs for which memory was divided last; `None` before the first lookup.
-    divided: Option<Vec<u64>>,
+    pub(super) divided: Option<Vec<u64>>,
     /// Fronts to be made, the last one next.
-    wanted: Vec<(Arc<FingerprintSegment>, u32)>,
+    pub(super) wanted: Vec<(Arc<FingerprintSegment>, u32)>,
     /// The one that is being made.
-    scan: Option<(Arc<FingerprintSegment>, FrontScan)>,
+    pub(super) scan: Option<(Arc<FingerprintSegment>, FrontScan)>,
     /// A background job goes on with it.
-    is_driven: bool,
+    pub(super) is_driven: bool,
 }
 
 /// What fences and standing fronts may take where buffers, fences and fronts have `frozen_bytes`.
@@ -94,7 +93,7 @@ impl Fronts {
     }
 
     /// The state's lock, if nobody has it.
-    fn try_state(&self) -> Option<MutexGuard<'_, State>> {
+    pub(super) fn try_state(&self) -> Option<MutexGuard<'_, FrontsState>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),
             Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
@@ -103,7 +102,10 @@ impl Fronts {
     }
 
     /// Divides the memory among `runs`: shortens what is too long, and notes what is to be made.
-    fn divide(&self, state: &mut State, runs: &[FilterRun]) {
+    pub(super) fn divide<T>(&self, state: &mut FrontsState, runs: &[Run<T>])
+    where
+        T: Table<Segment = FingerprintSegment>,
+    {
         let pieces = || runs.iter().flat_map(|run| &run.pieces);
         let fences: usize = pieces().map(|piece| piece.memory_bytes()).sum();
         let budget = (self.memory_bytes() - self.memory_bytes() / FILLED_SHARE).saturating_sub(fences);
@@ -140,7 +142,7 @@ impl Fronts {
 
     /// Makes fronts for about `blocks` blocks of scanning; whether there is more to make. A run that cannot be read goes without one:
     /// lookups tell of the damage.
-    fn step(&self, state: &mut State, mut blocks: u64) -> bool {
+    pub(super) fn step(&self, state: &mut FrontsState, mut blocks: u64) -> bool {
         while blocks > 0 {
             let scan = match state.scan.take() {
                 Some(scan) => Some(scan),
@@ -170,62 +172,4 @@ impl Fronts {
 /// Whether two see parts of the same file, which has one front.
 fn is_same(one: &FingerprintSegment, other: &FingerprintSegment) -> bool {
     one.file_ref().id == other.file_ref().id
-}
-
-impl Shared {
-    /// Sees to it that the runs that a lookup reads get fronts. No lock is held by the caller.
-    pub(super) fn tend_fronts(&self, version: &FilterVersion) {
-        if version.runs.is_empty() {
-            return;
-        }
-        // Somebody else tends to them now: nobody waits for that.
-        let Some(mut state) = self.tree.table.fronts.try_state() else { return };
-        let is_divided = state.divided.as_ref().is_some_and(|divided| {
-            divided.len() == version.runs.len()
-                && divided.iter().zip(&version.runs).all(|(id, run)| *id == run.id)
-        });
-        if !is_divided {
-            self.tree.table.fronts.divide(&mut state, &version.runs);
-        }
-        if state.scan.is_none() && state.wanted.is_empty() {
-            return;
-        }
-        if self.tree.threads() == 0 {
-            self.tree.table.fronts.step(&mut state, LOOKUP_BLOCKS);
-        } else if !state.is_driven {
-            state.is_driven = true;
-            drop(state);
-            self.drive_fronts();
-        }
-    }
-
-    /// Has the background go on with a step. It holds the filter weakly: one that was dropped is not scanned on.
-    fn drive_fronts(&self) {
-        let weak = self.this.clone();
-        self.tree.spawn(move || {
-            let Some(shared) = weak.upgrade() else { return Ok(()) };
-            let mut state = crate::lock::lock(&shared.tree.table.fronts.state);
-            let has_more = shared.tree.table.fronts.step(&mut state, STEP_BLOCKS);
-            state.is_driven = has_more;
-            drop(state);
-            if has_more {
-                shared.drive_fronts();
-            }
-            Ok(())
-        });
-    }
-
-    /// Makes the fronts that the present runs are to have, if somebody has looked keys up.
-    pub(super) fn finish_fronts(&self) -> Result<()> {
-        let mut state = crate::lock::lock(&self.tree.table.fronts.state);
-        if state.divided.is_none() {
-            return Ok(());
-        }
-        let version = self.tree.version();
-        self.tree.table.fronts.divide(&mut state, &version.runs);
-        while self.tree.table.fronts.step(&mut state, STEP_BLOCKS) {
-            self.files.check_process()?;
-        }
-        Ok(())
-    }
 }

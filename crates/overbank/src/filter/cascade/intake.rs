@@ -1,11 +1,12 @@
 //! How entries get in: through a writer's log, packed when it is full.
 
+use super::class::WriteClass;
 use super::memtable::EntryLayout;
 use super::shared::{Shared, Slot};
-use super::write_class::WriteClass;
 use crate::Result;
 use crate::filter::run::{PackedRun, RunKind};
 use crate::lock::lock;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 /// Keys taken at a time: all of them or, where the disk is full, none.
@@ -32,7 +33,11 @@ impl Shared {
             let (mut taken, mut has_frozen) = (0, false);
             while taken < keys {
                 if held.memtable.is_empty() {
-                    held.memtable.begin(self.state().open_memtable(slot, &self.options));
+                    self.filled.fetch_or(1 << slot, Ordering::AcqRel);
+                    let mut state = self.state();
+                    // Under that lock they open.
+                    let beside = if self.tree.table.shards.is_open() { self.shards_limit() } else { 0 };
+                    held.memtable.begin(state.open_memtable(slot, beside, &self.options));
                 }
                 let place = self.place(held.class);
                 taken += held.memtable.push(entries.by_ref().take(keys - taken), place, is_removal);
@@ -105,16 +110,19 @@ impl Shared {
         state.add_packed(Some(at), packed, slot.class, &self.options);
         self.note_class(&state);
         self.tree.schedule(&mut state);
+        drop(state);
+        self.filled.fetch_and(!(1 << at), Ordering::AcqRel);
         Ok(())
     }
 
-    /// Packs the logs of all writers.
+    /// Packs the memtables of all writers, and what came one key at a time.
     pub(super) fn freeze_all(self: &Arc<Self>) -> Result<()> {
-        (0..self.slots.len()).try_for_each(|at| self.freeze(at, &mut lock(&self.slots[at])))
+        (0..self.slots.len()).try_for_each(|at| self.freeze(at, &mut lock(&self.slots[at])))?;
+        self.freeze_shards()
     }
 
     /// Sees to it that a chunk of entries fits into RAM, packed logs and all.
-    fn make_room(self: &Arc<Self>) -> Result<()> {
+    pub(super) fn make_room(self: &Arc<Self>) -> Result<()> {
         self.make_room_for(0)
     }
 
@@ -124,9 +132,11 @@ impl Shared {
         self.tree.make_room(self.memtables_bytes_packed() + bytes)
     }
 
-    /// What the logs of all writers take at most when they are packed.
+    /// What the memtables of all writers, and what came one key at a time, take at most when they are packed.
     fn memtables_bytes_packed(&self) -> usize {
-        self.slots.len() * self.options.packed_memtable_bytes()
+        let table = &self.tree.table;
+        let memtables = self.slots.len() + usize::from(table.asks_singly());
+        memtables * (self.options.packed_memtable_bytes() + table.front_bytes(self.options.memtable_keys()))
     }
 
     /// Refuses removals where entries are forgotten by their age.

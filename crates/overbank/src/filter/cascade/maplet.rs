@@ -7,7 +7,7 @@
 //! What a lookup finds are the values of all keys with the same fingerprint: those of the key, and seldom others. Runs, merges and
 //! removals know of longer fingerprints only; so a maplet is a cascade filter in all but its questions.
 
-use super::fingerprints::Fingerprints;
+use super::fingerprints::CountedFingerprints;
 use super::options::FilterOptions;
 use super::query::{DEPTH, View};
 use super::report::FilterReport;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The values of a key, ascending, and how often each is there.
-pub type Values = Vec<(u16, u64)>;
+pub type KeyValues = Vec<(u16, u64)>;
 
 /// A multimap in a store, from keys to small values; the keys themselves are not kept, so a lookup may find values of others, at the
 /// false-positive rate. A handle, whose clones are the same maplet.
@@ -94,7 +94,7 @@ impl Maplet {
     ///
     /// # Errors
     /// As there.
-    pub fn values_many(&self, hashes: &[KeyHash]) -> Result<Vec<Values>> {
+    pub fn values_many(&self, hashes: &[KeyHash]) -> Result<Vec<KeyValues>> {
         self.shared().values_of(&prefixes(hashes))
     }
 
@@ -102,7 +102,7 @@ impl Maplet {
     ///
     /// # Errors
     /// As there.
-    pub fn values_of_keys<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Values>> {
+    pub fn values_of_keys<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<KeyValues>> {
         self.shared().values_of(&self.filter.hashed(keys))
     }
 
@@ -158,7 +158,7 @@ impl Maplet {
     ///
     /// # Errors
     /// As there.
-    pub fn fingerprints(&self) -> Result<Fingerprints> {
+    pub fn fingerprints(&self) -> Result<CountedFingerprints> {
         self.filter.fingerprints()
     }
 
@@ -192,7 +192,7 @@ impl Shared {
         let at_once = self.options.questions();
         for (prefixes, values) in prefixes.chunks(at_once).zip(values.chunks(at_once)) {
             // Nobody else removes one of these pairs from the question until it is gone.
-            let _held = self.key_locks.of_range(0..=u64::MAX);
+            let _held = self.tree.table.shards.hold_range(0..=u64::MAX);
             let fingerprint = self.place(self.state().writes).mask;
             let mut left: BTreeMap<(u64, u16), u64> = BTreeMap::new();
             for (prefix, found) in prefixes.iter().zip(self.values_of(prefixes)?) {
@@ -231,8 +231,8 @@ impl Shared {
     }
 
     /// The values of keys, in their order.
-    fn values_of(&self, prefixes: &[u64]) -> Result<Vec<Values>> {
-        let mut answers = vec![Values::new(); prefixes.len()];
+    fn values_of(&self, prefixes: &[u64]) -> Result<Vec<KeyValues>> {
+        let mut answers = vec![KeyValues::new(); prefixes.len()];
         let ask = |prefixes: &[u64], found: &mut Vec<BTreeMap<u64, i64>>| {
             found.extend(self.values(prefixes)?);
             Ok(())

@@ -242,15 +242,18 @@ impl Memtable {
         self.scratch.resize(self.words.len().max(self.scratch.len()), 0);
         self.sorter.sort_within(&mut self.words, &mut self.scratch);
         let shift = 64 - kind.fingerprint_bits;
-        self.scratch.clear();
-        if self.removals == 0 {
+        let removed = if self.removals == 0 {
             self.words.iter_mut().for_each(|word| *word >>= shift);
+            // The scratch keeps its length: the next sort need not fill it.
+            &[]
         } else {
+            self.scratch.clear();
             take_removals(&mut self.words, shift, &mut self.scratch);
-        }
+            &self.scratch[..]
+        };
         let removals = RunKind { sign: Sign::Removals, ..kind };
         let inserted = PackedRun::new(kind, &self.words);
-        let removed = PackedRun::new(removals, &self.scratch);
+        let removed = PackedRun::new(removals, removed);
         self.clear();
         Ok([inserted?, removed?])
     }

@@ -1,8 +1,8 @@
 //! Two filters made one: everything of another one added.
 
 use super::Filter;
+use super::class::RunClass;
 use super::fingerprints::{lengths, of_length};
-use super::table::RunClass;
 use crate::error::invalid;
 use crate::filter::run::{Merge, MergeOptions, RunKind};
 use crate::lsm::level_of;

@@ -5,13 +5,13 @@
 //!              └──────────── a lookup asks all of them: one block a run on flash, in one wave of reads ────┘
 //! ```
 //!
-//! * `memtable`: the newest entries, and `writers`: who has which. `write_class`: what they belong to. `table`: what the runs are that the
-//!   room `lsm` merges. `intake`: entries in; `query`, `single`: questions, many or one; `arrivals`, `key_locks`: both at once; `maplet`:
-//!   with values. `fronts`: the memory that saves lookups reads. `upkeep`: flushes, panes; `merge_from`: two filters made one;
-//!   `fingerprints`: all there are. `saved`, `format`: commits.
+//! * `memtable`: the newest entries, and `writers`: who has which. `class`, `generations`: what they belong to. `table`: what the runs are
+//!   that the room `lsm` merges. `intake`: entries in; `query`: questions; `arrivals`: both at once; `single`: one key at a time, whose
+//!   entries stand in the `cells` of `shards`; `maplet`: with values. `fronts`: the memory that saves lookups reads. `upkeep`: flushes,
+//!   panes, fronts; `merge_from`: two filters made one; `fingerprints`: all there are. `saved`, `format`: commits.
 //!
-//! Locks, in the order in which they are taken: those of keys, a writer slot, memtables from the first on, the tree's. Merges take the
-//! last one only, commits the last two, and no lock is held while flash is read but those of keys.
+//! Locks, in the order in which they are taken: shards are held, a writer slot, shards' locks from the first on, memtables', the tree's.
+//! Merges take the last one only, commits all but the first two, and nothing is held or locked while flash is read but shards held.
 //!
 //! Invariants:
 //! 1. The answers are those of a multiset of fingerprints, whatever the batches, flushes, merges, commits and threads.
@@ -39,11 +39,13 @@
 //! with the number of keys.
 
 mod arrivals;
+mod cells;
+mod class;
 mod fingerprints;
 mod format;
 mod fronts;
+mod generations;
 mod intake;
-mod key_locks;
 mod maplet;
 mod maplet_options;
 mod memtable;
@@ -53,18 +55,18 @@ mod plan;
 mod query;
 mod report;
 mod saved;
+mod shards;
 mod shared;
 mod single;
 mod table;
 #[cfg(test)]
 mod tests;
 mod upkeep;
-mod write_class;
 mod writers;
 
 pub use arrivals::Arrivals;
-pub use fingerprints::{Distinct, Fingerprint, Fingerprints};
-pub use maplet::{Maplet, Values};
+pub use fingerprints::{CountedFingerprints, DistinctKeys, Fingerprint};
+pub use maplet::{KeyValues, Maplet};
 pub use maplet_options::MapletOptions;
 pub use options::{FilterOptions, Policy};
 pub use plan::FilterPlan;

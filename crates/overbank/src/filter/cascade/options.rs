@@ -253,6 +253,11 @@ impl FilterOptions {
         2 * self.memtable_keys() * size_of::<u64>() + Sorter::<u64>::memory_bytes()
     }
 
+    /// Memtables: one for each writer, and one for what comes one key at a time.
+    pub(super) fn memtables(&self) -> usize {
+        self.writers + 1
+    }
+
     /// RAM of a packed log at most, of keys that are all different.
     pub(super) fn packed_memtable_bytes(&self) -> usize {
         let bits = f64::from(self.bits(0) + self.value_bits) - (self.memtable_keys() as f64).log2() + 2.5;

@@ -5,7 +5,6 @@ use super::table::{FilterRun, FilterState, FilterVersion};
 use crate::Result;
 use crate::batch::ask_in_order;
 use crate::filter::run::{FingerprintSegment, PackedRun, Sign, Source, count_many};
-use crate::lock::lock;
 use std::sync::Arc;
 
 /// Reads in flight.
@@ -94,7 +93,8 @@ impl Shared {
     /// Counts in the logs, and tells what else there is at that moment: each entry is in one place.
     fn look(&self, prefixes: &[u64], sums: &mut [i64]) -> Result<View> {
         self.tree.join_frozen()?;
-        let mut slots: Vec<_> = self.slots.iter().map(lock).collect();
+        let _shards = self.tree.table.shards.count_many(prefixes, sums);
+        let mut slots = self.lock_filled();
         let view = View::of(&self.state());
         for slot in slots.iter_mut().filter(|slot| !slot.memtable.is_empty()) {
             let place = self.place(slot.class);

@@ -61,10 +61,12 @@ impl Filter {
     /// What the filter holds and costs now.
     pub fn report(&self) -> FilterReport {
         let shared = self.shared();
+        let shards = shared.tree.table.shards.lock_all();
         let slots: Vec<_> = shared.slots.iter().map(lock).collect();
         let state = shared.state();
         let version = state.version();
-        let in_memtables: u64 = slots.iter().map(|slot| slot.memtable.len() as u64).sum();
+        let in_slots: usize = slots.iter().map(|slot| slot.memtable.len()).sum();
+        let in_memtables = (in_slots + shards.iter().map(|shard| shard.cells.len()).sum::<usize>()) as u64;
         let packed = || version.frozen.iter().map(|packed| &*packed.entries);
         let runs = || version.runs.iter();
         // A key errs where one of the fingerprints is its own.
@@ -87,7 +89,7 @@ impl Filter {
         let memtable_bits = shared.options.bits(state.writes.generation) + shared.options.value_bits;
         let false_positive_rate = share(memtable_bits, in_memtables) + rate;
         let fingerprints = in_memtables + inserted;
-        let memtables_bytes = slots.len() * shared.options.memtable_bytes();
+        let memtables_bytes = slots.len() * shared.options.memtable_bytes() + shared.tree.table.cells_bytes();
         FilterReport {
             options: shared.options,
             fingerprints,

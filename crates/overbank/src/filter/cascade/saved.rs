@@ -3,12 +3,12 @@
 //! A commit flushes what is in RAM to a run, however short, and names all runs. Merges go on beside it: what they replace stays
 //! until a commit that does not name it.
 
+use super::class::WriteClass;
 use super::format::{OLDEST_VERSION, State};
 use super::fronts::Fronts;
 use super::options::FilterOptions;
 use super::shared::Shared;
 use super::table::{FilterState, FingerprintTable};
-use super::write_class::WriteClass;
 use super::{Filter, Maplet, MapletOptions};
 use crate::error::invalid;
 use crate::filter::run::{RunKind, Sign};
@@ -105,7 +105,7 @@ impl Core {
         }
         options.check()?;
         let writes = WriteClass { revision: 0, generation: 0, pane: 0 };
-        let mut state = FilterState::new(writes, 0, options.writers, Version::default());
+        let mut state = FilterState::new(writes, 0, options.memtables(), Version::default());
         state.is_changed = true;
         Self::assemble(store, name, options, state)
     }
@@ -125,9 +125,9 @@ impl Core {
         } else {
             options.check()?
         }
-        let table = FingerprintTable { options, kind: kind_of(store), fronts: Fronts::new(0, 0, 0) };
+        let table = FingerprintTable::new(options, kind_of(store), Fronts::new(0, 0, 0));
         let version = tree.open(&table, store.files(), name)?;
-        let mut state = FilterState::new(writes, tree.memtables, options.writers, version);
+        let mut state = FilterState::new(writes, tree.memtables, options.memtables(), version);
         state.note_committed(tree, writes);
         state.reach_longest(&options);
         Self::assemble(store, name, options, state)
@@ -144,7 +144,7 @@ impl Core {
         let in_front =
             if read_only.is_some() { options.memory_bytes / 4 * 3 } else { limits.frozen_bytes / 2 };
         let fronts = Fronts::new(options.value_bits, in_front, limits.lanes * (limits.merges + 1));
-        let table = FingerprintTable { options, kind: kind_of(store), fronts };
+        let table = FingerprintTable::new(options, kind_of(store), fronts);
         let files = store.files().clone();
         let tree = Tree::new(table, (files.clone(), spawner), options.policy, limits, state);
         if read_only.is_none() {
@@ -174,6 +174,8 @@ pub(super) fn shares(options: &FilterOptions, threads: usize) -> Limits {
     let merge = WRITER_BYTES + options.policy.fan_out() as usize * CURSOR_BYTES;
     let merges = (options.memory_bytes / MERGE_MEMORY_BYTES).clamp(1, MERGES_MAX);
     let merging = lanes * (merges * merge + WRITER_BYTES + FLUSH_BYTES);
+    // A merge that is not due is alone: it has what all merges and a flush have together, but for its own writer.
+    let inputs_max = (merges * merge + FLUSH_BYTES) / CURSOR_BYTES;
     let logs = options.writers * options.memtable_bytes();
     let frozen_bytes =
         options.memory_bytes.saturating_sub(lookups + merging + logs).max(options.memory_bytes / 4);
@@ -181,7 +183,7 @@ pub(super) fn shares(options: &FilterOptions, threads: usize) -> Limits {
     let flush_keys = flushed_bytes / options.packed_memtable_bytes() * options.memtable_keys();
     let flush_entries = flush_keys.max(options.memtable_keys()) as u64;
     let (lane_entries_min, piece_bytes_min) = (Limits::LANE_ENTRIES_MIN, Limits::PIECE_BYTES_MIN);
-    Limits { frozen_bytes, flush_entries, lanes, merges, lane_entries_min, piece_bytes_min }
+    Limits { frozen_bytes, flush_entries, lanes, merges, inputs_max, lane_entries_min, piece_bytes_min }
 }
 
 impl Participant for Core {

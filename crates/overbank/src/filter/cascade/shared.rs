@@ -1,12 +1,13 @@
-//! The filter as all its threads see it: writers' memtables, and the tree of runs below them.
+//! The filter as all its threads see it: writers' memtables, what came one key at a time, and the tree of runs below them.
 
-use super::key_locks::KeyLocks;
+use super::class::WriteClass;
 use super::memtable::Memtable;
 use super::options::FilterOptions;
 use super::table::{FilterState, FilterTree};
-use super::write_class::WriteClass;
 use super::writers::WriterSlots;
+use crate::device::Process;
 use crate::filter::run::{RunKind, Sign};
+use crate::lock::lock;
 use crate::store::Files;
 use crate::{Error, KeyHasher, Result};
 use std::path::PathBuf;
@@ -34,19 +35,23 @@ pub(super) struct Shared {
     name: String,
     /// How keys are hashed.
     pub(super) hasher: KeyHasher,
-    pub(super) key_locks: KeyLocks,
     pub(super) writers: WriterSlots,
     /// The writers' memtables, locked in this order, before the tree's lock; none where the store is open read-only.
     pub(super) slots: Vec<Mutex<Slot>>,
+    /// Which memtables have entries, or had a moment ago, a bit each. A bit changes under the memtable's lock.
+    pub(super) filled: AtomicU64,
     pub(super) tree: Arc<FilterTree>,
+    /// The one that opened the store.
+    process: Process,
     /// The revision of what new entries belong to.
     revision: AtomicU64,
     /// The store was told to close the filter.
     is_closed: AtomicBool,
     /// A thread panicked while it changed the filter.
     is_broken: AtomicBool,
-    /// How many memtables had been frozen when runs in RAM were last looked through for some to join.
-    pub(super) joined_memtables: AtomicU64,
+    /// How many memtables had been frozen when runs in RAM were last made ready for single questions. Whoever does that has the lock.
+    pub(super) tended_memtables: AtomicU64,
+    pub(super) tending: Mutex<()>,
 }
 
 impl Shared {
@@ -64,12 +69,14 @@ impl Shared {
             this: this.clone(),
             name: name.to_owned(),
             hasher,
+            process: Process::current(),
             is_closed: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
-            key_locks: KeyLocks::new(),
             writers: WriterSlots::new(slots),
             slots: (0..slots).map(slot).collect(),
-            joined_memtables: AtomicU64::new(u64::MAX),
+            filled: AtomicU64::new(0),
+            tended_memtables: AtomicU64::new(u64::MAX),
+            tending: Mutex::new(()),
             options,
             files,
             kind: tree.table.kind,
@@ -82,6 +89,14 @@ impl Shared {
     /// The tree's lock.
     pub(super) fn state(&self) -> MutexGuard<'_, FilterState> {
         self.tree.state()
+    }
+
+    /// The memtables that have entries, locked from the first on. Others may get some meanwhile.
+    pub(super) fn lock_filled(&self) -> Vec<MutexGuard<'_, Slot>> {
+        // What was put into a memtable before the question is seen: its bit was set then, and goes when it is in the version.
+        let filled = self.filled.load(Ordering::Acquire);
+        let slots = self.slots.iter().enumerate().filter(|(at, _)| filled >> at & 1 == 1);
+        slots.map(|(_, slot)| lock(slot)).collect()
     }
 
     /// Bits of the entries of a class, values among them.
@@ -100,8 +115,12 @@ impl Shared {
     }
 
     /// Refuses those who go on with a filter that is closed, or in a fork.
+    #[inline]
     pub(super) fn usable(&self) -> Result<()> {
-        self.files.check_process()?;
+        // As the files say it, where it has to be said.
+        if !self.process.is_current() {
+            self.files.check_process()?;
+        }
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Error::Closed { name: self.name.clone() });
         }

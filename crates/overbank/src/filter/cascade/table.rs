@@ -1,11 +1,14 @@
 //! Runs of fingerprints, as the room `lsm` merges them.
 
+use super::class::{RunClass, WriteClass};
 use super::format;
 use super::fronts::Fronts;
 use super::options::FilterOptions;
-use super::write_class::WriteClass;
+use super::shards::Shards;
 use crate::Result;
-use crate::filter::run::{FingerprintSegment, Merge, MergeOptions, PackedRun, RunKind, Sign, Source};
+use crate::filter::run::{
+    FingerprintSegment, FrontShape, Merge, MergeOptions, PackedRun, RunKind, Sign, Source,
+};
 use crate::lsm::{
     Choice, Input, LaneSpec, Order, Run, Shape, Size, State, Stepped, StoredTree, Table, Tree, Version,
     idle_groups,
@@ -13,6 +16,7 @@ use crate::lsm::{
 use crate::store::{FileRef, Files, Record};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The runs of a cascade filter.
 #[derive(Debug)]
@@ -22,18 +26,28 @@ pub(super) struct FingerprintTable {
     pub(super) kind: RunKind,
     /// What lookups ask before they read a run.
     pub(super) fronts: Fronts,
+    /// Who inserts which keys unless they are there, and what came one key at a time.
+    pub(super) shards: Shards<WriteClass, FrozenView>,
+    /// RAM of the cells in the shards; 0 until a key comes by itself, and then runs in RAM get fronts.
+    cells_bytes: AtomicUsize,
 }
 
-/// What is merged with what.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct RunClass {
-    /// Bits of the fingerprints, values among them.
-    pub(super) bits: u32,
-    /// The pane that they came in, 0 where nothing is forgotten.
-    pub(super) pane: u64,
-    /// Whether they were inserted or removed.
-    pub(super) sign: Sign,
+/// The version as single questions see it, until there is another.
+#[derive(Debug)]
+pub(super) struct FrozenView {
+    /// Which edit of the tree made the version.
+    pub(super) edit: u64,
+    pub(super) version: Arc<FilterVersion>,
+    /// Runs in RAM have removals.
+    pub(super) removes: bool,
+    /// Removals on flash may be of insertions that are in RAM.
+    pub(super) has_late_removals: bool,
+    /// Runs in RAM came that are not ready for single questions.
+    pub(super) has_news: bool,
 }
+
+/// Fronts of runs in RAM: of 40 keys that are not in a run one is looked for in it. Each bit more is 4 % fewer keys in RAM.
+const FROZEN_FRONT: FrontShape = FrontShape { bits_a_key: 8, value_bits: 0 };
 
 pub(super) type FilterTree = Tree<FingerprintTable>;
 pub(super) type FilterState = State<FingerprintTable>;
@@ -41,16 +55,38 @@ pub(super) type FilterVersion = Version<FingerprintTable>;
 pub(super) type FilterRun = Run<FingerprintTable>;
 
 impl FingerprintTable {
+    pub(super) fn new(options: FilterOptions, kind: RunKind, fronts: Fronts) -> Self {
+        let (shards, cells_bytes) = (Shards::new(), AtomicUsize::new(0));
+        FingerprintTable { options, kind, fronts, shards, cells_bytes }
+    }
+
+    /// RAM of the cells in the shards.
+    pub(super) fn cells_bytes(&self) -> usize {
+        self.cells_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether keys come one at a time: runs in RAM have fronts then.
+    pub(super) fn asks_singly(&self) -> bool {
+        self.cells_bytes() > 0
+    }
+
+    /// Notes that keys come one at a time.
+    pub(super) fn note_single(&self, cells_bytes: usize) {
+        self.cells_bytes.store(cells_bytes, Ordering::Relaxed);
+    }
+
+    /// RAM of the front of a run in RAM, if it is to have one.
+    pub(super) fn front_bytes(&self, keys: usize) -> usize {
+        if self.asks_singly() { keys * FROZEN_FRONT.bits_a_key as usize / 8 } else { 0 }
+    }
+
+    /// Gives a run in RAM its front, if it is to have one.
+    pub(super) fn tend_frozen(&self, packed: &PackedRun) -> Result<()> {
+        if self.asks_singly() { packed.make_front(FROZEN_FRONT) } else { Ok(()) }
+    }
+
     pub(super) fn kind_of(&self, class: RunClass) -> RunKind {
         RunKind { fingerprint_bits: class.bits, sign: class.sign, ..self.kind }
-    }
-}
-
-impl RunClass {
-    /// The fingerprints that stand in a range of hashes, each at the least hash that it has.
-    fn fingerprints(self, hashes: &RangeInclusive<u64>) -> RangeInclusive<u64> {
-        let shift = 64 - self.bits;
-        hashes.start().div_ceil(1 << shift)..=hashes.end() >> shift
     }
 }
 
@@ -129,7 +165,11 @@ impl Table for FingerprintTable {
     }
 
     fn extra_bytes(&self) -> usize {
-        self.fronts.filled_bytes()
+        self.fronts.filled_bytes() + self.cells_bytes()
+    }
+
+    fn frozen_gone(&self, edit: u64) {
+        self.shards.forget_views(|view| view.edit == edit);
     }
 
     fn begin(&self, files: &Files, inputs: &[Input<Self>], lane: &LaneSpec<RunClass>) -> Result<Merge> {
@@ -155,7 +195,9 @@ impl Table for FingerprintTable {
     }
 
     fn join(&self, inputs: &[Arc<PackedRun>], class: RunClass) -> Result<PackedRun> {
-        PackedRun::merge(self.kind_of(class), inputs)
+        let joined = PackedRun::merge(self.kind_of(class), inputs)?;
+        self.tend_frozen(&joined)?;
+        Ok(joined)
     }
 
     /// Panes before the present one get no more entries: each becomes one run. Removals that have become many meet what they take.

@@ -1,7 +1,9 @@
-//! What is done to a filter as a whole: panes that begin, RAM that is flushed, merges that are finished.
+//! What is done to a filter as a whole: panes that begin, RAM that is flushed, merges that are finished, fronts that are made.
 
+use super::class::WriteClass;
+use super::fronts::{LOOKUP_BLOCKS, STEP_BLOCKS};
 use super::shared::Shared;
-use super::write_class::WriteClass;
+use super::table::FilterVersion;
 use crate::Result;
 use crate::error::invalid;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ impl Shared {
         let dead = state.drop_classes(|class| class.pane < oldest);
         self.tree.schedule(&mut state);
         drop(state);
+        self.tree.frozen_gone();
         self.tree.retire(dead);
         Ok(())
     }
@@ -56,5 +59,63 @@ impl Shared {
         let _change = self.change();
         self.tree.merge_all()?;
         self.finish_fronts()
+    }
+}
+
+impl Shared {
+    /// Sees to it that the runs that a lookup reads get fronts. No lock is held by the caller.
+    pub(super) fn tend_fronts(&self, version: &FilterVersion) {
+        if version.runs.is_empty() {
+            return;
+        }
+        // Somebody else tends to them now: nobody waits for that.
+        let Some(mut state) = self.tree.table.fronts.try_state() else { return };
+        let is_divided = state.divided.as_ref().is_some_and(|divided| {
+            divided.len() == version.runs.len()
+                && divided.iter().zip(&version.runs).all(|(id, run)| *id == run.id)
+        });
+        if !is_divided {
+            self.tree.table.fronts.divide(&mut state, &version.runs);
+        }
+        if state.scan.is_none() && state.wanted.is_empty() {
+            return;
+        }
+        if self.tree.threads() == 0 {
+            self.tree.table.fronts.step(&mut state, LOOKUP_BLOCKS);
+        } else if !state.is_driven {
+            state.is_driven = true;
+            drop(state);
+            self.drive_fronts();
+        }
+    }
+
+    /// Has the background go on with a step. It holds the filter weakly: one that was dropped is not scanned on.
+    fn drive_fronts(&self) {
+        let weak = self.this.clone();
+        self.tree.spawn(move || {
+            let Some(shared) = weak.upgrade() else { return Ok(()) };
+            let mut state = crate::lock::lock(&shared.tree.table.fronts.state);
+            let has_more = shared.tree.table.fronts.step(&mut state, STEP_BLOCKS);
+            state.is_driven = has_more;
+            drop(state);
+            if has_more {
+                shared.drive_fronts();
+            }
+            Ok(())
+        });
+    }
+
+    /// Makes the fronts that the present runs are to have, if somebody has looked keys up.
+    pub(super) fn finish_fronts(&self) -> Result<()> {
+        let mut state = crate::lock::lock(&self.tree.table.fronts.state);
+        if state.divided.is_none() {
+            return Ok(());
+        }
+        let version = self.tree.version();
+        self.tree.table.fronts.divide(&mut state, &version.runs);
+        while self.tree.table.fronts.step(&mut state, STEP_BLOCKS) {
+            self.files.check_process()?;
+        }
+        Ok(())
     }
 }

@@ -106,6 +106,9 @@ impl<'a> Prober<'a> {
     /// The count of the `i`-th fingerprint.
     fn count_of(&mut self, i: usize) -> Result<i64> {
         let header = self.parts.header;
+        if header.exceptions == 0 {
+            return Ok(1);
+        }
         let deltas = match &mut self.deltas {
             Some(deltas) => deltas,
             none => {

@@ -117,7 +117,8 @@ impl Front {
     pub fn may_have(&self, prefix: u64) -> bool {
         let Some((line, bits)) = self.place.of(prefix) else { return false };
         let line = &self.lines[line];
-        (0..self.probes).all(|probe| is_set(line, bits, probe))
+        // All bits of the line, which is here by now: where to stop could not be predicted.
+        bits_of(bits, self.probes).fold(true, |all, (word, bit)| all & (line[word] & bit != 0))
     }
 
     /// Tells the cache that a hash will be asked for soon.
@@ -165,17 +166,14 @@ fn mixed(hash: u64) -> u64 {
     (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
 }
 
-/// Word and bit of a probe.
+/// Word and bit of each of `probes` probes.
 #[inline(always)]
-fn bit_of(bits: u64, probe: u32) -> (usize, u64) {
-    let bit = bits >> (55 - 9 * probe) & (LINE_BITS - 1);
-    (bit as usize / 64, 1 << (bit % 64))
-}
-
-#[inline(always)]
-fn is_set(line: &[u64; 8], bits: u64, probe: u32) -> bool {
-    let (word, bit) = bit_of(bits, probe);
-    line[word] & bit != 0
+fn bits_of(mut bits: u64, probes: u32) -> impl Iterator<Item = (usize, u64)> {
+    (0..probes).map(move |_| {
+        let probe = bits;
+        bits <<= LINE_BITS.ilog2();
+        ((probe >> 61) as usize, 1 << (probe >> 55 & 63))
+    })
 }
 
 impl FrontBuilder {
@@ -213,10 +211,8 @@ impl FrontBuilder {
                     format!("{fingerprint:#x}"),
                 ));
             };
-            for probe in 0..*probes {
-                let (word, bit) = bit_of(bits, probe);
-                lines[line][word] |= bit;
-            }
+            let line = &mut lines[line];
+            bits_of(bits, *probes).for_each(|(word, bit)| line[word] |= bit);
         }
         self.keys += fingerprints.len() as u64;
         Ok(())

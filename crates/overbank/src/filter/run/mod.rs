@@ -51,6 +51,7 @@ mod merge;
 mod packed;
 mod query;
 mod reader;
+mod scan;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -71,9 +72,10 @@ pub use merge::{Merge, MergeOptions, MergedCursor};
 pub use packed::PackedCursor;
 pub use packed::PackedRun;
 pub use query::count_many;
-pub use reader::{FingerprintSegment, FrontScan};
+pub use reader::FingerprintSegment;
+pub use scan::FrontScan;
 #[cfg(feature = "internals")]
-pub use values::Values;
+pub use values::FoundValues;
 pub use values::values_many;
 #[cfg(any(test, feature = "internals"))]
 pub use writer::{RunInfo, RunWriter};

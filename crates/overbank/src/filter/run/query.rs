@@ -48,6 +48,20 @@ impl Group {
     }
 }
 
+#[cfg(any(test, feature = "internals"))]
+impl FingerprintSegment {
+    /// Whether the fingerprint of each of `prefixes`, which ascend or repeat, has a count above 0 in this run; see
+    /// [`super::count_many`].
+    ///
+    /// # Errors
+    /// As [`super::count_many`].
+    pub fn contains_many(&self, files: &Files, prefixes: &[u64], depth: usize) -> Result<Vec<bool>> {
+        let mut counts = vec![0; prefixes.len()];
+        count_many(files, &[self], prefixes, depth, &mut counts)?;
+        Ok(counts.into_iter().map(|count| count > 0).collect())
+    }
+}
+
 /// Adds to `counts[i]` the counts that the fingerprint of `prefixes[i]` has in `runs`, up to `depth` reads being in flight. `prefixes`,
 /// each [`KeyHash::high`](crate::KeyHash::high) or its upper part, ascend or repeat; each run takes as many of their bits as its
 /// fingerprints have, so runs of several lengths are asked at once. `runs` are of `files`. Removals are taken off what is above 0 by

@@ -22,13 +22,13 @@ use std::ops::{Range, RangeInclusive};
 
 /// What stands under each of some keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Values {
+pub struct FoundValues {
     /// Where the entries of each key begin, and where the last ones end.
     starts: Vec<usize>,
     entries: Vec<(u64, i64)>,
 }
 
-impl Values {
+impl FoundValues {
     /// How many keys were asked for.
     #[cfg(any(test, feature = "internals"))]
     pub fn len(&self) -> usize {
@@ -70,7 +70,7 @@ pub fn values_many(
     value_bits: u32,
     prefixes: &[u64],
     depth: usize,
-) -> Result<Values> {
+) -> Result<FoundValues> {
     check_order(prefixes)?;
     let (mut runs, mut groups, mut found): (Vec<&FingerprintSegment>, _, _) =
         (Vec::new(), Vec::new(), Vec::new());
@@ -159,9 +159,9 @@ impl Keys {
 }
 
 /// Adds up the counts of each question's values.
-fn sum(questions: usize, mut found: Vec<Found>) -> Values {
+fn sum(questions: usize, mut found: Vec<Found>) -> FoundValues {
     found.sort_unstable_by_key(|&(i, value, _)| (i, value));
-    let mut values = Values { starts: Vec::with_capacity(questions + 1), entries: Vec::new() };
+    let mut values = FoundValues { starts: Vec::with_capacity(questions + 1), entries: Vec::new() };
     for same in found.chunk_by(|one, next| (one.0, one.1) == (next.0, next.1)) {
         let (i, value, _) = same[0];
         let count = same.iter().fold(0i64, |sum, entry| sum.saturating_add(entry.2));

@@ -39,6 +39,7 @@ pub(super) fn limits() -> Limits {
         flush_entries: 80,
         lanes: 2,
         merges: 2,
+        inputs_max: 16,
         lane_entries_min,
         piece_bytes_min,
     }

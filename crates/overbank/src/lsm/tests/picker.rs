@@ -2,7 +2,7 @@
 
 use super::Random;
 use crate::lsm::Order;
-use crate::lsm::picker::{Choice, Policy, Shape, due, level_of};
+use crate::lsm::picker::{Choice, Policy, Shape, due, level_of, sparing};
 use crate::lsm::run::Span;
 
 const FLUSH_ENTRIES: u64 = 100;
@@ -104,5 +104,26 @@ fn the_last_level_takes_in_what_would_stand_beside_it() {
         let long = [run(0, 2_700), runs[1], runs[2], runs[3]];
         let choice = due(order, &long, &[], FLUSH_ENTRIES, policy).unwrap();
         assert_eq!(chosen(&long, &choice).len(), 3, "{order:?}");
+    }
+}
+
+#[test]
+fn what_is_not_due_reads_no_more_runs_at_a_time_than_memory_has_room_for() {
+    let policy = Policy::Tiered { fan_out: 4 };
+    let (runs, _) =
+        (2..).map(|seed| shapes(&mut Random(seed), policy)).find(|(runs, _)| runs.len() > 12).unwrap();
+    let all = || Choice { inputs: runs.iter().map(|run| run.id).collect(), class: 0 };
+    for (inputs_max, expected) in [(4, 4), (1, 2), (100, runs.len())] {
+        for order in [Order::Sums, Order::NewestWins] {
+            let choice = sparing(order, &runs, all(), (0, u64::MAX), inputs_max);
+            assert_eq!(choice.inputs.len(), expected, "{order:?}");
+            let now = chosen(&runs, &choice);
+            let left = || runs.iter().filter(|run| !choice.inputs.contains(&run.id));
+            let comes_first = |run: &Shape<u64>, other: &Shape<u64>| match order {
+                Order::Sums => run.bytes <= other.bytes,
+                Order::NewestWins => run.span.newest > other.span.newest,
+            };
+            assert!(now.iter().all(|run| left().all(|other| comes_first(run, other))), "{order:?}");
+        }
     }
 }

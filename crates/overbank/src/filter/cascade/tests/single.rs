@@ -42,6 +42,90 @@ fn packed_runs_are_joined_for_single_questions_too() {
 }
 
 #[test]
+fn what_comes_one_by_one_has_cells_and_runs_with_fronts() {
+    let (_, store) = simulated(0);
+    let filter = store.filter("f", FilterOptions { memory_bytes: 20 << 20, ..long() }).unwrap();
+    let shared = filter.shared();
+    let is_open = || shared.tree.table.shards.is_open();
+    let frozen = |has_fronts: bool| {
+        let version = shared.tree.version();
+        !version.frozen.is_empty() && version.frozen.iter().all(|one| one.entries.has_front() == has_fronts)
+    };
+    // Who inserts batches pays neither for cells nor for fronts.
+    let before = shared.tree.frozen_room(&shared.state());
+    filter.insert(&keys(&store, 0..100_000)).unwrap();
+    assert!(!is_open() && frozen(false) && shared.tree.frozen_room(&shared.state()) == before);
+    for key in 100_000..200_000 {
+        assert!(filter.insert_one_if_absent(store.hasher().hash_u64(key)).unwrap());
+    }
+    assert!(is_open() && frozen(true) && shared.tree.frozen_room(&shared.state()) < before);
+    let version = shared.tree.version();
+    let counted: usize = version.frozen.iter().map(|one| one.size().memory_bytes).sum();
+    assert_eq!(version.frozen_bytes, counted);
+    for key in (0..200_000).step_by(3) {
+        assert!(!filter.insert_one_if_absent(store.hasher().hash_u64(key)).unwrap(), "key {key}");
+    }
+    assert_eq!(filter.count_many(&keys(&store, 0..300_000)).unwrap().iter().sum::<u64>(), 200_000);
+}
+
+#[test]
+fn runs_that_went_to_flash_are_kept_in_ram_by_nobody() {
+    let (_, store) = simulated(0);
+    let filter = store.filter("f", long()).unwrap();
+    let frozen = || -> Vec<std::sync::Weak<crate::filter::run::PackedRun>> {
+        let version = filter.shared().tree.version();
+        version.frozen.iter().map(|one| Arc::downgrade(&one.entries)).collect()
+    };
+    for key in 0..60_000 {
+        filter.insert_one_if_absent(store.hasher().hash_u64(key)).unwrap();
+    }
+    let before = frozen();
+    assert!(!before.is_empty() && before.iter().all(|one| one.strong_count() > 0));
+    filter.flush().unwrap();
+    assert!(before.iter().all(|one| one.strong_count() == 0));
+}
+
+#[test]
+fn a_window_forgets_what_came_one_by_one() {
+    let (_, store) = simulated(0);
+    let window = store.filter("w", FilterOptions { panes: 2, ..long() }).unwrap();
+    for pane in 0..3u64 {
+        let hashes = keys(&store, pane * 60_000..(pane + 1) * 60_000);
+        hashes.iter().for_each(|&hash| assert!(window.insert_one_if_absent(hash).unwrap()));
+        assert!(!window.insert_one_if_absent(hashes[7]).unwrap() && window.contains(hashes[8]).unwrap());
+        window.advance().unwrap();
+        assert!(window.contains(hashes[9]).unwrap());
+        window.advance().unwrap();
+        assert!(!window.contains(hashes[9]).unwrap() && window.report().in_memory == 0);
+    }
+}
+
+#[test]
+fn of_threads_that_ask_key_by_key_one_is_told_that_it_is_new() {
+    const KEYS: u64 = 120_000;
+    let store = Store::in_memory(store_options(1)).unwrap();
+    let filter = store.filter("f", long()).unwrap();
+    let told = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let (filter, hasher, told) = (filter.clone(), store.hasher(), &told);
+            scope.spawn(move || {
+                // All in one order, so that they meet, also where cells are full and packed.
+                for key in 0..KEYS {
+                    let is_new = filter.insert_one_if_absent(hasher.hash_u64(key)).unwrap();
+                    told.fetch_add(is_new.into(), std::sync::atomic::Ordering::Relaxed);
+                    assert!(filter.contains(hasher.hash_u64(key)).unwrap());
+                    if thread == 0 && key % 50_000 == 7 {
+                        filter.flush().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((told.into_inner(), filter.report().occurrences), (KEYS, KEYS));
+}
+
+#[test]
 fn removals_are_seen_wherever_the_insertions_are() {
     let (_, store) = simulated(0);
     let filter = store.filter("f", long()).unwrap();

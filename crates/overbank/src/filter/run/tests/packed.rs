@@ -47,6 +47,8 @@ proptest! {
         model.retain(|_, &mut count| count != 0);
         let sides = [PackedRun::new(kind(bits), &inserts), PackedRun::new(super::removals(bits), &removals)];
         let sides = sides.map(|side| Arc::new(side.unwrap()));
+        let one_by_one = Arc::new(PackedRun::of_ascending(kind(bits), inserts.iter().copied()).unwrap());
+        prop_assert_eq!(entries_of(&one_by_one, 0..=u64::MAX), entries_of(&sides[0], 0..=u64::MAX));
         let totals = sides.each_ref().map(|side| (side.tombstones(), side.occurrences()));
         prop_assert_eq!(totals, [(0, inserts.len() as u64), (0, removals.len() as u64)]);
         let run = Arc::new(PackedRun::merge(kind(bits), &sides).unwrap());
@@ -80,8 +82,16 @@ proptest! {
             let mut counts = vec![3; asked.len()];
             runs.iter().for_each(|run| run.count_many(&asked, &mut counts).unwrap());
             prop_assert_eq!(&counts, &expected);
-            let one_by_one = asked.iter().map(|&prefix| 3 + runs.iter().map(|run| run.count(prefix).unwrap()).sum::<i64>());
-            prop_assert_eq!(&one_by_one.collect::<Vec<_>>(), &expected);
+            for has_front in [false, true] {
+                prop_assert!(runs.iter().all(|run| run.has_front() == has_front || run.range().is_none()));
+                let one_by_one = asked.iter().map(|&prefix| 3 + runs.iter().map(|run| run.count(prefix).unwrap()).sum::<i64>());
+                prop_assert_eq!(&one_by_one.collect::<Vec<_>>(), &expected);
+                let before: Vec<usize> = runs.iter().map(|run| run.memory_bytes()).collect();
+                runs.iter().for_each(|run| run.make_front(FrontShape { bits_a_key: 8, value_bits: 0 }).unwrap());
+                let has_more = |(run, before): (&Arc<PackedRun>, &usize)| has_front || run.range().is_none() || run.memory_bytes() > *before;
+                prop_assert!(runs.iter().zip(&before).all(has_more));
+                runs.iter().for_each(|run| run.prefetch(asked.first().copied().unwrap_or(0)));
+            }
         }
     }
 }
@@ -103,7 +113,10 @@ fn a_packed_run_is_as_long_as_its_fingerprints() {
 #[test]
 fn what_is_out_of_order_or_too_long_is_refused() {
     let refused = |fingerprints: &[u64]| {
-        matches!(PackedRun::new(kind(16), fingerprints), Err(Error::InvalidOption { .. }))
+        let one_by_one = PackedRun::of_ascending(kind(16), fingerprints.iter().copied());
+        let all = PackedRun::new(kind(16), fingerprints);
+        assert_eq!(one_by_one.is_err(), all.is_err());
+        matches!((all, one_by_one), (Err(Error::InvalidOption { .. }), Err(Error::InvalidOption { .. })))
     };
     assert!(!refused(&[1, 1, 5]) && !refused(&[1, 1 << 15]));
     assert!(refused(&[2, 1]) && refused(&[1 << 16]));

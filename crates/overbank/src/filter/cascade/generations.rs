@@ -1,35 +1,20 @@
-//! What new entries belong to: the length of their fingerprints and their pane, which change while there are entries of others.
-//!
-//! It stands beside the version, under the tree's lock, for whether a generation is full follows from all runs.
+//! Generations: how many entries of a class there may be, and when longer fingerprints begin. Under the tree's lock, for whether a
+//! generation is full follows from all runs.
 
+use super::class::{RunClass, WriteClass};
 use super::options::FilterOptions;
-use super::table::{FilterState, RunClass};
+use super::table::FilterState;
 use crate::filter::run::{PackedRun, Sign};
 
 /// Fewer keys are not worth a look at the whole filter of their own, as long as there are more.
 const TOGETHER_KEYS_MIN: u64 = 1 << 12;
 
-/// What new entries belong to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct WriteClass {
-    /// Counts the changes of the others.
-    pub(super) revision: u64,
-    pub(super) generation: u32,
-    pub(super) pane: u64,
-}
-
-impl WriteClass {
-    /// The class of the runs of such insertions, or removals.
-    pub(super) fn run_class(self, options: &FilterOptions, sign: Sign) -> RunClass {
-        RunClass { bits: options.bits(self.generation) + options.value_bits, pane: self.pane, sign }
-    }
-}
-
 impl FilterState {
-    /// Notes that a writer's memtable takes its first entry; returns how many it may take before the generation could be full.
-    pub(super) fn open_memtable(&mut self, writer: usize, options: &FilterOptions) -> u64 {
+    /// Notes that a writer's memtable takes its first entry; returns how many it may take before the generation could be full. Entries
+    /// that come one by one may be so many `beside`.
+    pub(super) fn open_memtable(&mut self, writer: usize, beside: u64, options: &FilterOptions) -> u64 {
         self.begin_memtable(writer);
-        self.left(options) / self.writers() as u64
+        self.left(options).saturating_sub(beside) / options.writers as u64
     }
 
     /// How many different fingerprints the generation takes yet, for sure.
