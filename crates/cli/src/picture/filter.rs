@@ -2,7 +2,7 @@
 
 use crate::page::{Align, Page};
 use crate::units;
-use overbank::filter::cascade::{Distinct, Filter, FilterReport};
+use overbank::filter::cascade::{DistinctKeys, Filter, FilterReport};
 use serde_json::{Value, json};
 use std::io::Write as _;
 
@@ -24,7 +24,7 @@ pub(crate) struct RowCounts {
 /// What a filter holds.
 pub(crate) struct FilterFacts {
     pub(crate) report: FilterReport,
-    pub(crate) distinct: Distinct,
+    pub(crate) distinct: DistinctKeys,
 }
 
 impl FilterFacts {
@@ -122,7 +122,7 @@ fn dedup_json(cost: &DedupCost, facts: &FilterFacts) -> Value {
 /// A filter in a few lines.
 pub(crate) fn filter_lines(page: &mut Page, facts: &FilterFacts) {
     let FilterFacts { report, distinct } = facts;
-    let Distinct { estimate, lower, upper } = *distinct;
+    let DistinctKeys { estimate, lower, upper } = *distinct;
     let bounds = match lower == upper {
         true => "different ones".to_owned(),
         false => format!("different ones, about; {} to {}", units::count(lower), units::count(upper)),
