@@ -51,10 +51,7 @@ impl<T: Table> State<T> {
             let wanted = T::wanted(&self.writes, &shapes);
             let choice = wanted.or_else(|| due(T::ORDER, &shapes, &in_memory, limits.flush_entries, policy));
             let Some(choice) = choice else { return };
-            let entries =
-                |id: &u64| self.version.runs.iter().find(|run| run.id == *id).map_or(0, Run::entries);
-            let entries: u64 = choice.inputs.iter().map(entries).sum();
-            self.begin_merge(choice, limits, limits.pieces_due(entries));
+            self.begin_merge(choice, limits, Limits::PIECES_DUE_MAX);
         }
     }
 

@@ -39,12 +39,6 @@ impl Limits {
         (entries / self.lane_entries_min).clamp(1, self.lanes as u64)
     }
 
-    /// The most pieces that a merge of so many entries makes while writers wait for it: two for each run of a flush that it could be of.
-    /// Such runs stand whole, so shorter pieces would leave the space that merging all of a small tree needs as it is.
-    pub(super) fn pieces_due(&self, entries: u64) -> u64 {
-        (entries.saturating_mul(2) / self.flush_entries.max(1)).clamp(1, Self::PIECES_DUE_MAX)
-    }
-
     /// Lanes of a merge of so many entries and bytes, where the tree has `all_bytes`: so many that none makes a piece that is a large part
     /// of the tree.
     pub(super) fn lanes_for_space(&self, entries: u64, bytes: u64, all_bytes: u64, most: u64) -> u64 {
