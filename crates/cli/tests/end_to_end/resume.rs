@@ -210,7 +210,8 @@ fn another_input_or_other_options_are_not_resumed() {
 #[test]
 fn a_run_with_rejects_is_not_gone_on_with_without_them() {
     let place = quick_place();
-    let rows: Vec<String> = (0..60_000)
+    // So many that no command has read them all at its second commit.
+    let rows: Vec<String> = (0..600_000)
         .map(|row| if row % 3 == 0 { format!("bad {row}\n") } else { format!("{{\"k\":{row}}}\n") })
         .collect();
     let input = file(place.path(), "rows.jsonl", rows.concat());
@@ -225,7 +226,6 @@ fn a_run_with_rejects_is_not_gone_on_with_without_them() {
         };
         let started = run().with("--rejects").with(&rejects).output_to(std::process::Stdio::null());
         let mut started = Announced::start(started, Run::start);
-        // The first commit of dedup comes before its first row.
         assert!(started.reach("committed") && started.reach("committed"));
         started.kill();
         let resumed = || run().with("--resume").output_to(std::process::Stdio::null());
