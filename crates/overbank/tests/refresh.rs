@@ -1,4 +1,5 @@
 //! A long-lived reader beside a writer: it moves from commit to commit, and what it asks is of one commit each.
+#![allow(clippy::unwrap_used)]
 
 use overbank::profile::{KeyedRows, Parse};
 use overbank::sketch::HyperLogLog;
