@@ -32,6 +32,8 @@ pub(super) struct Keys<'a> {
     /// How many fields make a key, where the store knows.
     fields: Option<usize>,
     form: KeyForm,
+    /// What reads the file of keys, if there is one.
+    lines: Option<Lines<'a>>,
 }
 
 impl<'a> Keys<'a> {
@@ -45,65 +47,67 @@ impl<'a> Keys<'a> {
             )));
         }
         // A file that is not there is found before anything is printed.
-        arguments.keys_from.as_deref().map_or(Ok(()), |path| reader(path, arguments.null).map(drop))?;
-        Ok(Self { arguments, hasher: store.hasher(), fields: fields.map(|fields| fields.len()), form })
+        let lines =
+            arguments.keys_from.as_deref().map(|path| Lines::open(path, arguments.null)).transpose()?;
+        Ok(Self { arguments, hasher: store.hasher(), fields: fields.map(|fields| fields.len()), form, lines })
     }
 
-    /// Calls `answer` for batches of all keys, in order.
+    /// Calls `answer` for batches of all keys, in order: those of the command line, then those of the file.
     pub(super) fn each_batch(
-        &self,
+        self,
         mut answer: impl FnMut(&Batch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        let Self { arguments, hasher, fields, form, lines } = self;
         let mut batch = Batch::default();
-        self.each_key(|key| {
-            batch.push(key, self.form.hash(&self.hasher, key));
+        let mut visit = |written: &[u8]| {
+            let key = match fields {
+                Some(fields @ 2..) if !arguments.escaped => joined(written, fields),
+                _ => Cow::Borrowed(written),
+            };
+            batch.push(&key, form.hash(&hasher, &key));
             if batch.is_full() {
                 answer(&batch)?;
                 batch.clear();
             }
             Ok(())
-        })?;
-        answer(&batch)
-    }
-
-    /// Calls `visit` for the keys of the command line, then for those of the file.
-    fn each_key(&self, mut visit: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
-        let arguments = self.arguments;
-        let mut visit = |written: &[u8]| match self.fields {
-            Some(fields @ 2..) if !arguments.escaped => visit(&joined(written, fields)),
-            _ => visit(written),
         };
         for key in &arguments.keys {
             visit(key.as_bytes())?;
         }
-        let Some(path) = &arguments.keys_from else { return Ok(()) };
-        let told = |error| told(path, error);
-        let mut reader = reader(path, arguments.null)?;
-        // Keys are hashed once they are known: these hashes are not looked at.
-        let parser = Parser::new(
-            &lines_of(path, arguments.null),
-            KeyHasher::new(overbank::HashKind::Xxh3, overbank::Seed(0)),
-        );
-        let mut lines = overbank_ingest::Batch::new();
-        while let Some(chunk) = reader.next_chunk().map_err(told)? {
-            parser.parse(chunk, &mut lines).map_err(told)?;
-            lines.keys().try_for_each(&mut visit)?;
-        }
-        Ok(())
+        lines.map_or(Ok(()), |lines| lines.each(&mut visit))?;
+        answer(&batch)
     }
 }
 
-/// A key a line of `path`, or with a NUL behind each.
-fn lines_of(path: &Path, null: bool) -> Options {
-    let mut options = Options::new([path]);
-    (options.format, options.nul_ends_lines) = (Format::Lines, null);
-    options.record_bytes_max = KEY_BYTES_MAX;
-    options
+/// A file with a key a line, or with a NUL behind each.
+struct Lines<'a> {
+    path: &'a Path,
+    reader: Reader,
+    parser: Parser,
 }
 
-fn reader(path: &Path, null: bool) -> Result<Reader, Failure> {
-    input::not_closed(&[path.to_owned()])?;
-    Reader::open(lines_of(path, null)).map_err(|error| told(path, error))
+impl<'a> Lines<'a> {
+    fn open(path: &'a Path, null: bool) -> Result<Self, Failure> {
+        input::not_closed(&[path.to_owned()])?;
+        let mut options = Options::new([path]);
+        (options.format, options.nul_ends_lines) = (Format::Lines, null);
+        options.record_bytes_max = KEY_BYTES_MAX;
+        // Keys are hashed once they are known: these hashes are not looked at.
+        let parser = Parser::new(&options, KeyHasher::new(overbank::HashKind::Xxh3, overbank::Seed(0)));
+        let reader = Reader::open(options).map_err(|error| told(path, error))?;
+        Ok(Self { path, reader, parser })
+    }
+
+    /// Calls `visit` for each line.
+    fn each(mut self, visit: &mut impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+        let told = |error| told(self.path, error);
+        let mut lines = overbank_ingest::Batch::new();
+        while let Some(chunk) = self.reader.next_chunk().map_err(told)? {
+            self.parser.parse(chunk, &mut lines).map_err(told)?;
+            lines.keys().try_for_each(&mut *visit)?;
+        }
+        Ok(())
+    }
 }
 
 /// An error of the file of keys.

@@ -53,15 +53,17 @@ impl Sketch {
     ) -> Result<Vec<A>> {
         self.usable()?;
         let mut answers = vec![A::default(); hashes.len()];
-        for _ in 0..TRIES {
+        let mut try_once = || {
             let answered = rounds::answer(&self.view(), hashes, &mut answers, answer);
-            if answered.map_err(|error| self.outdated(error))? {
+            answered.map_err(|error| self.outdated(error))
+        };
+        for _ in 0..TRIES {
+            if try_once()? {
                 return Ok(answers);
             }
         }
         let _upkeep = lock(&self.upkeep);
-        let answered = rounds::answer(&self.view(), hashes, &mut answers, answer);
-        let is_answered = answered.map_err(|error| self.outdated(error))?;
+        let is_answered = try_once()?;
         debug_assert!(is_answered, "another generation while upkeep's lock is held");
         Ok(answers)
     }
