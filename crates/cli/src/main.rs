@@ -1,6 +1,5 @@
 //! The `overbank` command.
 
-mod allocator;
 mod announce;
 mod arguments;
 mod closed;
@@ -13,6 +12,7 @@ mod picture;
 mod plain;
 mod process;
 mod progress;
+mod resident;
 mod run_state;
 mod stream_fields;
 mod units;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 fn main() -> ExitCode {
-    allocator::hold_what_is_used();
+    resident::hold_what_is_used();
     silence_caught_panics();
     report_large_files();
     let arguments = match Arguments::try_parse() {

@@ -25,7 +25,7 @@ const BANNED: &[&str] = &[
     concat!("proxy.golang", ".org"),
 ];
 
-/// Where `unsafe` may stand: code for one instruction set, the device's files, the C interface, the command's allocator, the
+/// Where `unsafe` may stand: code for one instruction set, the device's files, the C interface, the command's memory, the
 /// command's look at standard output, the bench's memory map, the test that forks, and the allocator that counts.
 const UNSAFE_PLACES: &[&str] = &[
     "crates/overbank/src/bits/",
@@ -33,7 +33,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/overbank/tests/counting/",
     "crates/overbank/tests/fork.rs",
     "crates/capi/",
-    "crates/cli/src/allocator.rs",
+    "crates/cli/src/resident.rs",
     "crates/cli/src/closed.rs",
     "bench/src/mapping.rs",
 ];
@@ -90,7 +90,7 @@ pub(crate) fn rust(source: &Source<'_>, test_only: bool, faults: &mut Vec<Fault>
             fault(
                 at,
                 "unsafe",
-                "unsafe code belongs into bits/, device/file*, the C interface, the command's allocator.rs and closed.rs, the \
+                "unsafe code belongs into bits/, device/file*, the C interface, the command's resident.rs and closed.rs, the \
                  bench's mapping.rs, the test that forks or tests/counting"
                     .into(),
             );

@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::picture::{Cost, Skipped};
 use crate::progress::Progress;
 use crate::run_state::RunState;
-use crate::{process, units};
+use crate::{process, resident, units};
 use overbank::profile::{Profile, ProfilePlan};
 use overbank_ingest::Reader;
 use std::sync::Arc;
@@ -97,6 +97,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     let goes_on = (session.resume_at.is_some(), arguments.append);
     let input = Input::new(&arguments.input, &options, session.store.hasher(), &reader, goes_on)?;
     let progress = Progress::start(reader.total_bytes(), arguments.machine.quiet);
+    resident::let_start_up_go();
 
     loop {
         let deadline = Instant::now() + Duration::from_secs_f64(arguments.commit_every);

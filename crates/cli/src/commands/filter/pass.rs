@@ -8,6 +8,7 @@ use crate::commands::losses::{Budget, Losses};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
+use crate::resident;
 use overbank::KeyHasher;
 use overbank::pipeline::{self, Group, Stages};
 use overbank::profile::{Parse, ProfilePlan};
@@ -131,6 +132,7 @@ impl<'a> Pass<'a> {
         let flow = Flow { input, taker: PhantomData };
         taker.begin(&reader)?;
         let progress = Progress::start(reader.total_bytes(), self.is_quiet);
+        resident::let_start_up_go();
         let (mut complete, mut is_unreadable) = (false, false);
         let next = || {
             if interrupt.is_raised() {
