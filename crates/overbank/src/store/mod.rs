@@ -42,6 +42,7 @@
 mod attach;
 mod blob;
 mod budget;
+mod calls;
 mod catalog;
 mod commit;
 mod files;
@@ -63,6 +64,7 @@ mod workers;
 
 pub use attach::{Handle, Openable};
 pub use budget::{Budget, Reservation};
+pub(crate) use calls::Caller;
 pub use commit::Publisher;
 pub use files::Files;
 pub use format::{FORMAT_VERSION, NAME_BYTES_MAX, POSITION_BYTES_MAX};
@@ -74,7 +76,7 @@ pub use workers::{Job, Spawner, Workers};
 use crate::device::{Device, LockGuard};
 use crate::lock::lock;
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
-use attach::Attached;
+use attach::{Attached, Maker};
 use catalog::Catalog;
 use format::Stored;
 use journal::Journal;
@@ -150,9 +152,11 @@ struct Core {
 #[derive(Default)]
 struct State {
     catalog: Arc<Catalog>,
+    /// Of the superblock, as of the last commit.
+    format_version: u32,
     attached: BTreeMap<String, Attached>,
-    /// Names that a thread is making a summary for, with its number.
-    opening: BTreeMap<String, u64>,
+    /// Names that a thread is making a summary for.
+    opening: BTreeMap<String, Maker>,
     /// How many read several records that are to be of one commit.
     reading: usize,
     /// Names that the next commit removes, and those that the one under way does.
@@ -198,9 +202,9 @@ impl Store {
         self.core.hasher.seed()
     }
 
-    /// The version of its format: an older one is that of this build from its next commit on. Waits for a commit that is under way.
+    /// The version of its format: an older one is that of this build from its next commit on. Does not wait for one that is under way.
     pub fn format_version(&self) -> u32 {
-        lock(&self.core.journal).superblock.version
+        self.core.state().format_version
     }
 
     /// How its keys are hashed.

@@ -169,7 +169,11 @@ impl Store {
                 dead: Vec::new(),
                 has_reserve: false,
             }),
-            state: Mutex::new(State { catalog: Arc::new(catalog), ..State::default() }),
+            state: Mutex::new(State {
+                catalog: Arc::new(catalog),
+                format_version: superblock.version,
+                ..State::default()
+            }),
             opened: Condvar::new(),
             device,
             options,
