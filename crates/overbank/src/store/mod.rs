@@ -292,20 +292,27 @@ impl Store {
         Arc::clone(&self.core.state().catalog)
     }
 
-    /// Removes a summary; the next commit makes it so, and gives its disk space back.
+    /// Removes a summary and what it owns, a profile's sketch on flash or a window's panes; the next commit makes it so, and gives its
+    /// disk space back.
     ///
     /// # Errors
     /// `NotFound` if there is none of that name.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.core.writable()?;
         let mut state = self.core.state();
-        let attached = state.attached.remove(name);
-        let is_stored = state.record(name).is_some();
-        if is_stored || attached.is_some() && state.is_committing {
-            state.removed.insert(name.to_owned());
+        let names = state.owned(name);
+        let mut attached = Vec::new();
+        for name in &names {
+            let is_stored = state.record(name).is_some();
+            let was_attached = state.attached.remove(name);
+            if is_stored || was_attached.is_some() && state.is_committing {
+                state.removed.insert(name.clone());
+            }
+            attached.push(was_attached);
         }
         drop(state);
-        if attached.is_none() && !is_stored {
+        drop(attached);
+        if names.is_empty() {
             return Err(Error::NotFound { what: "summary", name: name.to_owned() });
         }
         Ok(())
@@ -346,6 +353,25 @@ impl State {
     fn record(&self, name: &str) -> Option<Arc<Stored>> {
         let is_going = self.removed.contains(name) || self.removing.contains(name);
         self.catalog.summaries.get(name).filter(|_| !is_going).cloned()
+    }
+
+    /// The number of the kind of a summary that is open or stored.
+    fn kind(&self, name: &str) -> Option<u16> {
+        let attached = self.attached.get(name).map(|attached| attached.kind);
+        attached.or_else(|| Some(self.record(name)?.entry.structure.id))
+    }
+
+    /// The names of a summary and of what it owns.
+    fn owned(&self, name: &str) -> Vec<String> {
+        let is_frequency = |part: &String| self.kind(part) == Some(registry::FREQUENCY.id);
+        match self.kind(name) {
+            Some(kind) => {
+                let counts = (kind == registry::PROFILE.id).then(|| registry::counts_of(name));
+                std::iter::once(name.to_owned()).chain(counts.filter(is_frequency)).collect()
+            }
+            // A window is nothing but its panes.
+            None => (0..).map(|pane| registry::pane_of(name, pane)).take_while(is_frequency).collect(),
+        }
     }
 }
 

@@ -212,6 +212,29 @@ fn what_a_pass_calls_is_refused_what_waits_for_a_commit() {
     }
 }
 
+#[test]
+fn a_profile_is_removed_with_its_sketch_on_flash() {
+    for is_open in [true, false] {
+        let (store, parser) = (place(), parser(false));
+        let files = || store.device().list().unwrap().len();
+        store.sketch("profile/own", || HyperLogLog::new(8, store.hasher())).unwrap();
+        store.commit(b"").unwrap();
+        let before = files();
+        let profile = store.profile("profile", with_flash()).unwrap();
+        count_in(&profile, &parser, 2, &[vec![(1, 1); 10]]);
+        store.commit(b"").unwrap();
+        assert!(files() > before);
+        let profile = is_open.then_some(profile);
+        store.remove("profile").unwrap();
+        store.commit(b"").unwrap();
+        let names: Vec<String> = store.summaries().into_iter().map(|summary| summary.name).collect();
+        assert_eq!((names, files()), (vec!["profile/own".to_owned()], before));
+        drop(profile);
+        let again = store.profile("profile", with_flash()).unwrap();
+        assert_eq!(again.rows().unwrap(), 0);
+    }
+}
+
 /// What a panic leaves half-done is neither answered nor committed.
 #[test]
 fn a_panic_in_a_pass_leaves_nothing_to_be_trusted() {
