@@ -356,10 +356,17 @@ fn a_file_that_shrinks_while_it_is_read_is_an_error_and_one_that_grows_is_read_o
 fn bytes_that_are_no_position_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut reader = Reader::open(Options::new([file(&folder, "a", b"1\n2\n")])).unwrap();
-    let position = reader.next_chunk().unwrap().unwrap().position().clone().with_rejected_bytes(7);
+    let position = reader.next_chunk().unwrap().unwrap().position().clone().with_rejected(7, 1 << 100 | 5);
     let bytes = position.to_bytes();
     assert_eq!(Position::from_bytes(&bytes).unwrap(), position);
     assert_eq!((position.rejected_bytes(), position.chunks()), (7, 1));
+    assert_eq!(position.rejected_hash(), Some(1 << 100 | 5));
+    // The version before had no hash.
+    let mut first = bytes.clone();
+    first.drain(52..68);
+    first[0] = 1;
+    let first = Position::from_bytes(&first).unwrap();
+    assert_eq!((first.rejected_hash(), first.with_rejected(7, 1 << 100 | 5)), (None, position));
     for len in 0..bytes.len() {
         assert!(matches!(Position::from_bytes(&bytes[..len]), Err(Error::BadPosition { .. })));
     }
