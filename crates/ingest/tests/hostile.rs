@@ -5,7 +5,9 @@ mod naive;
 
 use naive::check::{drain, hasher};
 use naive::{Compression, bzip2, compress, gzip, lz4, xz};
-use overbank_ingest::{Batch, Delimiter, Error, Format, Options, Parser, Position, Reader, Result};
+use overbank_ingest::{
+    Batch, Delimiter, Error, Format, KeyForm, Missing, Options, Parser, Position, Reader, Result,
+};
 use std::path::{Path, PathBuf};
 
 /// Reads everything; the number of rows.
@@ -275,6 +277,20 @@ fn resuming_needs_the_same_inputs_and_options() {
     options.format = Format::Auto;
     options.inputs.swap(0, 1);
     assert!(changed(&options));
+    // What alone has changed is named.
+    for (change, named) in [
+        (
+            (|options| options.key_form = KeyForm::Numbers) as fn(&mut Options),
+            "the form of keys was their text and is the numbers",
+        ),
+        (|options| options.missing = Missing::Error, "rows without a key was drop and is error"),
+        (|options| options.header = false, "format, header, line ends, key, form of keys"),
+    ] {
+        let mut other = options.clone();
+        change(&mut other);
+        let error = Reader::resume(other, in_b).unwrap_err().to_string();
+        assert!(error.contains(named), "{error}");
+    }
 }
 
 #[test]
