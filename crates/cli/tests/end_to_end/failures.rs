@@ -38,6 +38,25 @@ fn a_closed_pipe_ends_every_command_in_silence() {
     overbank("completions bash").output_to(closed()).run().ends_in_silence();
 }
 
+/// A first run that failed has changed nothing: the next one may have another seed and hash.
+#[test]
+fn a_store_of_a_run_that_failed_keeps_no_seed() {
+    let place = tempfile::tempdir().unwrap();
+    let bad = file(place.path(), "bad.jsonl", "no object\n".repeat(10));
+    let good = file(place.path(), "good.jsonl", "{\"k\":1}\n".repeat(10));
+    let commands = ["profile --store", "count --memory 16MiB --store", "dedup --store", "filter build"];
+    for (at, command) in commands.into_iter().enumerate() {
+        let run = |words: &str, input: &Path| {
+            let store = place.path().join(format!("store-{at}"));
+            overbank(command).with(store).args(words).args("-q --key k").with(input).run()
+        };
+        let failed = run("--seed 1", &bad);
+        assert!(failed.code == Some(2) && failed.err.contains("rows are malformed"), "{failed:?}");
+        assert_eq!(run("--seed 2 --hash siphash", &good).code, Some(0), "{command}");
+        assert_eq!(run("--seed 3 --append", &good).code, Some(2), "{command}");
+    }
+}
+
 #[test]
 fn a_full_output_names_the_cause() {
     for command in ["profile --json", "profile", "completions zsh", "plan --rows 5"] {
