@@ -57,6 +57,28 @@ fn a_store_of_a_run_that_failed_keeps_no_seed() {
     }
 }
 
+/// A store has each of its files open: as many as the hard limit allows, and beyond it the error says so.
+#[test]
+fn the_limit_of_open_files_is_raised_or_named() {
+    let place = tempfile::tempdir().unwrap();
+    let input = file(place.path(), "keys", lines(&keys(32, 60_000, 60_000)));
+    let store = place.path().join("store");
+    overbank("profile -q --memory 16MiB --store").with(&store).with(&input).run().text();
+    let top = |limits: &str| {
+        let own = format!("ulimit {limits}; exec \"$0\" top \"$1\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &own, env!("CARGO_BIN_EXE_overbank")]).arg(&store);
+        shell.output().unwrap()
+    };
+    assert!(std::fs::read_dir(&store).unwrap().count() > 5);
+    let raised = top("-S -n 7");
+    assert!(raised.status.success(), "{raised:?}");
+    let refused = top("-n 7");
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && told.lines().count() == 1, "{told}");
+    assert!(told.contains("7 files") && told.contains("ulimit -n"), "{told}");
+}
+
 #[test]
 fn a_full_output_names_the_cause() {
     for command in ["profile --json", "profile", "completions zsh", "plan --rows 5"] {
