@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     resident::hold_what_is_used();
     silence_caught_panics();
     report_large_files();
+    process::raise_limit_of_files();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),

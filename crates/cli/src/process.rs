@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::units;
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The high-water mark of resident memory.
 pub(crate) fn peak_memory_bytes() -> u64 {
@@ -21,6 +21,13 @@ pub(crate) fn ignores(signal: i32) -> bool {
         u64::from_str_radix(&mask, 16).ok()
     });
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Lets this process have as many files open as it may ask for: a store has each of its own.
+pub(crate) fn raise_limit_of_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused, whoever opens too many says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// What a process holds beside its budget: the program itself, stacks, the allocator's slack.

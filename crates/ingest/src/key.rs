@@ -22,6 +22,14 @@ pub enum KeyForm {
 }
 
 impl KeyForm {
+    /// What it makes of an integer, in words.
+    pub(crate) fn shown(self) -> &'static str {
+        match self {
+            KeyForm::Text => "their text",
+            KeyForm::Numbers => "the numbers of integers",
+        }
+    }
+
     /// The hash of a key in this form: what [`crate::Parser`] gives.
     ///
     /// ```

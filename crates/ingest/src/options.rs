@@ -221,4 +221,19 @@ impl Options {
         }
         KeyHasher::new(HashKind::Xxh3, Seed(0)).hash(text.as_bytes()).fold()
     }
+
+    /// What alone differs from options of this fingerprint, with what it was and what it is, where that can be told from so little.
+    pub(crate) fn changed_since(&self, fingerprint: u64) -> Option<(&'static str, String, String)> {
+        let is_it = |other: &Self| other.fingerprint() == fingerprint;
+        let forms = [KeyForm::Text, KeyForm::Numbers].map(|key_form| Self { key_form, ..self.clone() });
+        if let Some(was) = forms.iter().find(|other| is_it(other)) {
+            let shown = |options: &Self| options.key_form.shown().to_owned();
+            return Some(("the form of keys", shown(was), shown(self)));
+        }
+        let fates = [Missing::Keep, Missing::Drop, Missing::Error];
+        let fates = fates.map(|missing| Self { missing, ..self.clone() });
+        let was = fates.iter().find(|other| is_it(other))?;
+        let shown = |options: &Self| format!("{:?}", options.missing).to_lowercase();
+        Some(("what becomes of rows without a key", shown(was), shown(self)))
+    }
 }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! version u32 │ options u64 │ sequence u64 │ offset u64 │ line u64 │ rows u64 │ rejected bytes u64 │
-//! finished u64 │ their fingerprint u64 │ being read u8 │ input, if one is being read
+//! their hash u128, from version 2 on │ finished u64 │ their fingerprint u64 │ being read u8 │ input, if one is being read
 //! input: path length u32 │ path │ regular u8 │ size u64 │ head length u32 │ head fingerprint u64
 //! ```
 //! Little-endian. The inputs before the one being read are finished: of them only the number is kept, and one
 //! fingerprint folded over them in order. So a position takes the same few bytes for one input as for a million,
-//! at most a path (4 KiB in Linux) and 98 bytes.
+//! at most a path (4 KiB in Linux) and 110 bytes.
 //!
 //! 1. Resuming from the position after chunk `n` yields chunk `n + 1` and all that follow, byte for byte.
 //! 2. A finished input has the size and first bytes that it had; the current one may have grown, as logs do.
@@ -18,7 +18,7 @@ use keyhash::{HashKind, KeyHasher, Seed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// How many first bytes of an input are fingerprinted: one block, read anyway to detect the compression.
 pub(crate) const HEAD_BYTES: usize = 4096;
 
@@ -33,6 +33,7 @@ pub struct Position {
     pub(crate) line: u64,
     rows: u64,
     rejected_bytes: u64,
+    rejected_hash: u128,
     pub(crate) finished: Finished,
     pub(crate) current: Option<Arc<Identity>>,
 }
@@ -46,6 +47,7 @@ impl Position {
             line: 0,
             rows: 0,
             rejected_bytes: 0,
+            rejected_hash: 0,
             finished: Finished::default(),
             current: None,
         }
@@ -71,17 +73,22 @@ impl Position {
         self.rows
     }
 
-    /// Notes how many bytes of rejected rows ([`crate::Batch::rejects`]) were written up to here: only the caller, who collects the
-    /// batches, knows.
+    /// Notes how many bytes of rejected rows ([`crate::Batch::rejects`]) were written up to here, and a hash of them: only the caller,
+    /// who collects the batches, knows.
     #[must_use]
-    pub fn with_rejected_bytes(mut self, bytes: u64) -> Self {
-        self.rejected_bytes = bytes;
+    pub fn with_rejected(mut self, bytes: u64, hash: u128) -> Self {
+        (self.rejected_bytes, self.rejected_hash) = (bytes, hash);
         self
     }
 
-    /// The bytes noted by [`Position::with_rejected_bytes`].
+    /// The bytes noted by [`Position::with_rejected`].
     pub fn rejected_bytes(&self) -> u64 {
         self.rejected_bytes
+    }
+
+    /// The hash noted by [`Position::with_rejected`]; none in the positions of releases that noted bytes alone.
+    pub fn rejected_hash(&self) -> Option<u128> {
+        (self.rejected_hash != 0).then_some(self.rejected_hash)
     }
 
     /// How many chunks lie before this position.
@@ -94,22 +101,15 @@ impl Position {
         self.current.as_ref().map(|input| (input.path.as_path(), self.offset))
     }
 
-    /// The position as bytes: 69, and for the input being read its path and 25 more.
+    /// The position as bytes: 85, and for the input being read its path and 25 more.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = VERSION.to_le_bytes().to_vec();
         let Finished { count, fingerprint } = self.finished;
-        for number in [
-            self.options,
-            self.sequence,
-            self.offset,
-            self.line,
-            self.rows,
-            self.rejected_bytes,
-            count,
-            fingerprint,
-        ] {
+        for number in [self.options, self.sequence, self.offset, self.line, self.rows, self.rejected_bytes] {
             out.extend(number.to_le_bytes());
         }
+        out.extend(self.rejected_hash.to_le_bytes());
+        [count, fingerprint].into_iter().for_each(|number| out.extend(number.to_le_bytes()));
         out.push(u8::from(self.current.is_some()));
         if let Some(input) = &self.current {
             input.append_to(&mut out);
@@ -124,11 +124,14 @@ impl Position {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut bytes = Bytes(bytes);
         let version = bytes.u32()?;
-        if version != VERSION {
-            let why = format!("it has version {version} and this build reads version {VERSION}");
+        if !(1..=VERSION).contains(&version) {
+            let why = format!("it has version {version} and this build reads versions 1 to {VERSION}");
             return Err(Error::BadPosition { why });
         }
-        let [options, sequence, offset, line, rows, rejected_bytes, count, fingerprint] = bytes.u64s()?;
+        let [options, sequence, offset, line, rows, rejected_bytes] = bytes.u64s()?;
+        let rejected_hash =
+            if version == 1 { 0 } else { u128::from(bytes.u64()?) | u128::from(bytes.u64()?) << 64 };
+        let [count, fingerprint] = bytes.u64s()?;
         let finished = Finished { count, fingerprint };
         let current = match bytes.flag("whether an input is being read")? {
             true => Some(Arc::new(Identity::take_from(&mut bytes)?)),
@@ -140,7 +143,7 @@ impl Position {
         if current.is_none() && (finished != Finished::default() || offset != 0) {
             return Err(Error::BadPosition { why: "it lies behind inputs that it does not name".into() });
         }
-        Ok(Self { options, sequence, offset, line, rows, rejected_bytes, finished, current })
+        Ok(Self { options, sequence, offset, line, rows, rejected_bytes, rejected_hash, finished, current })
     }
 }
 

@@ -112,16 +112,19 @@ impl Reader {
     /// start. The input being read may have grown; finished ones may not.
     ///
     /// # Errors
-    /// As [`Reader::open`]; [`Error::Changed`] if inputs, their sizes or first bytes, format, key, weight or value
-    /// are other than they were.
+    /// As [`Reader::open`]; [`Error::Changed`] if inputs, their sizes or first bytes, format, key, form of keys, weight or
+    /// value are other than they were.
     pub fn resume(options: Options, position: &Position) -> Result<Self> {
         let mut reader = Self::open(options)?;
         if position.options != reader.position.options {
-            return Err(Error::Changed {
-                what: "the choice of format, header, line ends, key, weight, value or what becomes of rows without a key".into(),
-                expected: format!("{:016x}", position.options),
-                found: format!("{:016x}", reader.position.options),
-            });
+            let hex = |fingerprint| format!("{fingerprint:016x}");
+            let (what, expected, found) =
+                reader.options.changed_since(position.options).unwrap_or_else(|| {
+                    let what = "the choice of format, header, line ends, key, form of keys, weight, value or what becomes of rows \
+                                without a key";
+                    (what, hex(position.options), hex(reader.position.options))
+                });
+            return Err(Error::Changed { what: what.into(), expected, found });
         }
         if let Some(current) = &position.current {
             let index = usize::try_from(position.finished.count).unwrap_or(usize::MAX);

@@ -5,7 +5,9 @@ mod naive;
 
 use naive::check::{drain, hasher};
 use naive::{Compression, bzip2, compress, gzip, lz4, xz};
-use overbank_ingest::{Batch, Delimiter, Error, Format, Options, Parser, Position, Reader, Result};
+use overbank_ingest::{
+    Batch, Delimiter, Error, Format, KeyForm, Missing, Options, Parser, Position, Reader, Result,
+};
 use std::path::{Path, PathBuf};
 
 /// Reads everything; the number of rows.
@@ -275,6 +277,20 @@ fn resuming_needs_the_same_inputs_and_options() {
     options.format = Format::Auto;
     options.inputs.swap(0, 1);
     assert!(changed(&options));
+    // What alone has changed is named.
+    for (change, named) in [
+        (
+            (|options| options.key_form = KeyForm::Numbers) as fn(&mut Options),
+            "the form of keys was their text and is the numbers",
+        ),
+        (|options| options.missing = Missing::Error, "rows without a key was drop and is error"),
+        (|options| options.header = false, "format, header, line ends, key, form of keys"),
+    ] {
+        let mut other = options.clone();
+        change(&mut other);
+        let error = Reader::resume(other, in_b).map(drop).unwrap_err().to_string();
+        assert!(error.contains(named), "{error}");
+    }
 }
 
 #[test]
@@ -356,10 +372,17 @@ fn a_file_that_shrinks_while_it_is_read_is_an_error_and_one_that_grows_is_read_o
 fn bytes_that_are_no_position_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut reader = Reader::open(Options::new([file(&folder, "a", b"1\n2\n")])).unwrap();
-    let position = reader.next_chunk().unwrap().unwrap().position().clone().with_rejected_bytes(7);
+    let position = reader.next_chunk().unwrap().unwrap().position().clone().with_rejected(7, 1 << 100 | 5);
     let bytes = position.to_bytes();
     assert_eq!(Position::from_bytes(&bytes).unwrap(), position);
     assert_eq!((position.rejected_bytes(), position.chunks()), (7, 1));
+    assert_eq!(position.rejected_hash(), Some(1 << 100 | 5));
+    // The version before had no hash.
+    let mut first = bytes.clone();
+    first.drain(52..68);
+    first[0] = 1;
+    let first = Position::from_bytes(&first).unwrap();
+    assert_eq!((first.rejected_hash(), first.with_rejected(7, 1 << 100 | 5)), (None, position));
     for len in 0..bytes.len() {
         assert!(matches!(Position::from_bytes(&bytes[..len]), Err(Error::BadPosition { .. })));
     }

@@ -20,6 +20,20 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// The process has as many files open as it may.
+    #[error(
+        "cannot {op} {}: this process may have {files_max} files open, and a store has each of its own; raise the limit (ulimit -n)",
+        path.display()
+    )]
+    TooManyFiles {
+        /// What was tried, as a verb.
+        op: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// How many may be open at once.
+        files_max: u64,
+    },
+
     /// No space is left on the device, or a quota is reached. The last commit is whole.
     #[error("{} is full: {needed_bytes} more bytes do not fit; free some space and run again, the last commit is whole", path.display())]
     Full {

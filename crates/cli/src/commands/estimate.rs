@@ -10,6 +10,7 @@ use crate::arguments::{Form, KeyArguments};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::key_text;
 use crate::plain::{Field, Plain};
+use crate::stream_fields::StreamFields;
 use crate::{picture, units};
 use overbank::profile::Estimate;
 use serde_json::json;
@@ -22,7 +23,8 @@ const AT_LEAST: &str = "at least, 95 %";
 
 pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
     let mut snapshot = Snapshot::open(&arguments.store)?;
-    let keys = keys::Keys::of(arguments, &snapshot.store)?;
+    let fields = StreamFields::of(&snapshot.store)?;
+    let keys = keys::Keys::of(arguments, &snapshot.store, fields.as_ref())?;
     let mut printer = Printer::start(arguments.output.form(), snapshot.profile.weight()?)?;
     let mut absent = false;
     keys.each_batch(|batch| {

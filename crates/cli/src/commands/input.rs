@@ -1,9 +1,10 @@
 //! A stream's input: reader options from the command line, and the parser as a stage that keeps account of every row.
 
 use super::losses::{Losses, ROWS_SHOWN, Tally};
-use super::rejects::{Rejects, Start};
+use super::rejects::{Rejects, Start, Written};
 use crate::arguments::{InputArguments, MissingName};
 use crate::failure::Failure;
+use crate::run_state::RunState;
 use crate::{closed, units};
 use overbank::pipeline::Rows;
 use overbank::profile::{KeyedRows, Parse, ProfilePlan};
@@ -72,6 +73,17 @@ pub(super) fn fit_chunks(options: &mut Options, plan: &ProfilePlan, threads: usi
     options.parquet_bytes_max = plan.parquet_bytes_max();
 }
 
+/// What a pass goes on with.
+#[derive(Clone, Copy)]
+pub(super) struct GoesOn<'a> {
+    /// The run that it resumes, if the store remembers one.
+    pub(super) run: Option<&'a RunState>,
+    /// Whether it was to resume one.
+    pub(super) resumes: bool,
+    /// Whether it adds to what an earlier pass left out.
+    pub(super) appends: bool,
+}
+
 /// The parser as a stage of a pass; it keeps account of the rows, and writes those that are left out to the file for them.
 pub(super) struct Input {
     parser: Parser,
@@ -81,26 +93,31 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// The stage for the chunks of `reader`, which `resumed` a run or starts anew.
+    /// The stage for the chunks of `reader`.
     pub(super) fn new(
         arguments: &InputArguments,
         options: &Options,
         hasher: KeyHasher,
         reader: &Reader,
-        (resumed, appends): (bool, bool),
+        goes_on: GoesOn<'_>,
     ) -> Result<Self, Failure> {
         let position = reader.position();
-        if resumed && arguments.rejects.is_none() && position.rejected_bytes() > 0 {
+        if goes_on.run.is_some() && arguments.rejects.is_none() && position.rejected_bytes() > 0 {
             return Err(Failure::Usage(format!(
                 "the run that is gone on with wrote {} bytes of rows that were left out to the file of its --rejects; give the same \
                  --rejects, or --rejects /dev/null if they are not wanted any more",
                 units::count(position.rejected_bytes())
             )));
         }
-        let start = match (resumed, appends) {
-            (true, _) => Start::At(position.rejected_bytes()),
-            (false, true) => Start::Append,
-            (false, false) => Start::Anew,
+        let start = match goes_on {
+            GoesOn { run: Some(run), .. } => Start::Behind(Written {
+                bytes: position.rejected_bytes(),
+                hash: position.rejected_hash(),
+                ended: run.complete,
+            }),
+            GoesOn { appends: true, .. } => Start::Append,
+            GoesOn { resumes: true, .. } => Start::Empty,
+            _ => Start::Anew,
         };
         let line_end = if options.nul_ends_lines { 0 } else { b'\n' };
         let open = |path: &Path| {
@@ -126,11 +143,12 @@ impl Input {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).check(&self.keys, rows_before)
     }
 
-    /// The position to commit once all chunks before it were parsed: with the length of the file of rejects, which is then durable.
+    /// The position to commit once all chunks before it were parsed: with what the file of rejects holds, which is then durable.
     pub(super) fn mark(&self, position: &Position) -> Result<Position, Failure> {
         let Some(rejects) = &self.rejects else { return Ok(position.clone()) };
         rejects.sync()?;
-        Ok(position.clone().with_rejected_bytes(rejects.bytes()))
+        let (bytes, hash) = rejects.written();
+        Ok(position.clone().with_rejected(bytes, hash))
     }
 }
 
@@ -155,8 +173,8 @@ impl Parse for Input {
 #[derive(Default)]
 pub(super) struct ParsedRows {
     batch: Batch,
-    /// The file of rejects, and its length behind these rows.
-    rejected: Option<(Arc<Rejects>, u64)>,
+    /// The file of rejects, its length behind these rows, and the hash of what it holds.
+    rejected: Option<(Arc<Rejects>, (u64, u128))>,
 }
 
 impl ParsedRows {
@@ -191,12 +209,12 @@ impl ParsedRows {
         (self.batch.malformed(), self.batch.missing())
     }
 
-    /// The position to commit behind these rows: with the length of the file of rejects, which is then durable.
+    /// The position to commit behind these rows: with what the file of rejects holds, which is then durable.
     pub(super) fn position(&self) -> Result<Position, Failure> {
         let position = self.chunk().position().clone();
-        let Some((rejects, bytes)) = &self.rejected else { return Ok(position) };
+        let Some((rejects, (bytes, hash))) = &self.rejected else { return Ok(position) };
         rejects.sync()?;
-        Ok(position.with_rejected_bytes(*bytes))
+        Ok(position.with_rejected(*bytes, *hash))
     }
 }
 

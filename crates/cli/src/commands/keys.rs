@@ -29,17 +29,22 @@ const KEY_BYTES_MAX: usize = 16 << 20;
 pub(super) struct Keys<'a> {
     arguments: &'a KeyArguments,
     hasher: KeyHasher,
-    /// How many fields make a key, where the store knows.
-    fields: Option<usize>,
+    /// The fields that make a key, where the store knows.
+    fields: Option<&'a StreamFields>,
     form: KeyForm,
     /// What reads the file of keys, if there is one.
     lines: Option<Lines<'a>>,
 }
 
 impl<'a> Keys<'a> {
-    pub(super) fn of(arguments: &'a KeyArguments, store: &Store) -> Result<Self, Failure> {
-        let (fields, asked) = (StreamFields::of(store)?, arguments.key_form());
-        let form = fields.as_ref().map_or(asked, StreamFields::form);
+    /// The keys of `arguments` for a store that remembers `fields`.
+    pub(super) fn of(
+        arguments: &'a KeyArguments,
+        store: &Store,
+        fields: Option<&'a StreamFields>,
+    ) -> Result<Self, Failure> {
+        let asked = arguments.key_form();
+        let form = fields.map_or(asked, StreamFields::form);
         if asked == KeyForm::Numbers && form != asked {
             return Err(Failure::Usage(format!(
                 "{} holds integers as their digits, for it was filled without --integers; leave that away",
@@ -49,7 +54,7 @@ impl<'a> Keys<'a> {
         // A file that is not there is found before anything is printed.
         let lines =
             arguments.keys_from.as_deref().map(|path| Lines::open(path, arguments.null)).transpose()?;
-        Ok(Self { arguments, hasher: store.hasher(), fields: fields.map(|fields| fields.len()), form, lines })
+        Ok(Self { arguments, hasher: store.hasher(), fields, form, lines })
     }
 
     /// Calls `answer` for batches of all keys, in order: those of the command line, then those of the file.
@@ -60,7 +65,7 @@ impl<'a> Keys<'a> {
         let Self { arguments, hasher, fields, form, lines } = self;
         let mut batch = Batch::default();
         let mut visit = |written: &[u8]| {
-            let key = match fields {
+            let key = match fields.map(StreamFields::len) {
                 Some(fields @ 2..) if !arguments.escaped => joined(written, fields),
                 _ => Cow::Borrowed(written),
             };

@@ -7,9 +7,13 @@ use super::unnamed::parent;
 use crate::failure::Failure;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::Xxh3;
 
 const STANDARD_OUTPUT: &str = "/proc/self/fd/1";
+/// Bytes of a file that are read back at a time.
+const READ_BYTES: usize = 256 << 10;
 /// How many links a name may lead through, as in Linux.
 const LINKS_MAX: usize = 40;
 /// What a store has for its first file, and what that begins with.
@@ -100,6 +104,25 @@ pub(super) fn place(path: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(rustix::io::Errno::LOOP.into())
+}
+
+/// Adds what a file holds, `bytes` from `start` on to `hash`.
+pub(super) fn read_back(file: &File, start: u64, bytes: u64, hash: &mut Xxh3) -> io::Result<()> {
+    let mut buffer = vec![0; READ_BYTES];
+    let (mut at, end) = (start, start + bytes);
+    while at < end {
+        let wanted = usize::try_from(end - at).map_or(READ_BYTES, |left| left.min(READ_BYTES));
+        match file.read_at(&mut buffer[..wanted], at) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                hash.update(&buffer[..read]);
+                at += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Whether a directory is a store, whole or not.

@@ -1,15 +1,18 @@
 //! The file of rows that are left out, byte for byte and in the stream's order, whatever the threads.
 //!
 //! Each chunk is parsed by a thread in the turn of its number here, so the file holds the rejects of the chunks before it and no
-//! others. Its length behind a chunk is committed with the reader's position; what it holds beyond that is cut off when a run is
-//! resumed, so a row is in it once.
+//! others. Its length behind a chunk, and a hash of all up to there, are committed with the reader's position. A run is gone on with in a
+//! file that holds these bytes and in no other; what an interrupted run wrote behind them is cut off, so a row is in it once.
 
+use super::places::read_back;
 use crate::failure::Failure;
+use crate::units;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use xxhash_rust::xxh3::Xxh3;
 
 /// How a run takes up a file that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +21,20 @@ pub(super) enum Start {
     Anew,
     /// It is added to.
     Append,
-    /// It is gone on with behind so many bytes.
-    At(u64),
+    /// Nothing of it is known: it is made, or must be empty.
+    Empty,
+    /// It is gone on with behind what was committed.
+    Behind(Written),
+}
+
+/// What a file of rejects held at a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) bytes: u64,
+    /// XXH3-128 of them; older releases noted none.
+    pub(super) hash: Option<u128>,
+    /// Whether the run that wrote it has ended: what stands behind is not its own.
+    pub(super) ended: bool,
 }
 
 /// A file of rejects.
@@ -33,6 +48,7 @@ pub(super) struct Rejects {
 struct State {
     out: BufWriter<File>,
     bytes: u64,
+    hash: Box<Xxh3>,
     is_regular: bool,
     /// Whether the last row had no line end.
     is_open: bool,
@@ -49,21 +65,33 @@ impl Rejects {
             options.create(true).truncate(false).read(true).write(true).open(path).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         let is_regular = metadata.is_file();
-        let bytes = match start {
-            Start::Anew => 0,
-            Start::Append => metadata.len(),
-            Start::At(bytes) => bytes,
-        };
+        let length = metadata.len();
+        let known = if let Start::Behind(written) = start { written.bytes } else { 0 };
+        let (mut bytes, mut hash) = (known, Box::new(Xxh3::new()));
         let mut last = [line_end];
         if is_regular {
-            if metadata.len() < bytes {
-                return Err(Failure::Usage(format!(
-                    "{} had {bytes} bytes of rejected rows at the last commit and has {} now; put it back, or give another file \
-                     without --resume",
-                    path.display(),
-                    metadata.len()
-                )));
-            }
+            bytes = match start {
+                Start::Anew => 0,
+                Start::Append => length,
+                Start::Empty if length == 0 => 0,
+                Start::Empty => {
+                    let why = "the store remembers no run that rejected rows, and the file is not empty";
+                    return Err(refused(path, why));
+                }
+                Start::Behind(Written { bytes, .. }) if length < bytes => {
+                    let (held, committed) = (units::count(length), units::count(bytes));
+                    let why = format!("it holds {held} bytes, fewer than the {committed} of the last commit");
+                    return Err(refused(path, &why));
+                }
+                Start::Behind(Written { bytes, hash: wanted, ended }) => {
+                    read_back(&file, 0, bytes, &mut hash).map_err(failed)?;
+                    if wanted.is_some_and(|wanted| hash.digest128() != wanted) {
+                        return Err(refused(path, "it holds other bytes than those of the last commit"));
+                    }
+                    if ended { length } else { bytes }
+                }
+            };
+            read_back(&file, known, bytes - known, &mut hash).map_err(failed)?;
             file.set_len(bytes).map_err(failed)?;
             if bytes > 0 {
                 file.read_exact_at(&mut last, bytes - 1).map_err(failed)?;
@@ -71,7 +99,7 @@ impl Rejects {
             file.seek(SeekFrom::Start(bytes)).map_err(failed)?;
         }
         let (out, next) = (BufWriter::new(file), Some(first));
-        let state = State { out, bytes, is_regular, is_open: last != [line_end], next };
+        let state = State { out, bytes, hash, is_regular, is_open: last != [line_end], next };
         Ok(Self { path: path.to_owned(), line_end, state: Mutex::new(state), turned: Condvar::new() })
     }
 
@@ -99,9 +127,9 @@ impl Rejects {
         outcome.map_err(|error| unwritable(&self.path, &error))
     }
 
-    /// The file's length behind the last chunk.
-    pub(super) fn bytes(&self) -> u64 {
-        self.lock().bytes
+    /// The file's length behind the last chunk, and the hash of what it holds.
+    pub(super) fn written(&self) -> (u64, u128) {
+        self.lock().written()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -117,18 +145,18 @@ pub(super) struct Turn<'r> {
 }
 
 impl Turn<'_> {
-    /// Writes the chunk's rejects, and lets the next chunk in. The file's length behind them.
-    pub(super) fn write<'b>(mut self, rows: impl Iterator<Item = &'b [u8]>) -> Result<u64, Failure> {
+    /// Writes the chunk's rejects, and lets the next chunk in. The file's length behind them, and the hash of what it holds.
+    pub(super) fn write<'b>(mut self, rows: impl Iterator<Item = &'b [u8]>) -> Result<(u64, u128), Failure> {
         let mut state = self.rejects.lock();
         for row in rows {
             state.row(row, self.rejects.line_end).map_err(|error| unwritable(&self.rejects.path, &error))?;
         }
         state.next = Some(self.number + 1);
-        let bytes = state.bytes;
+        let written = state.written();
         drop(state);
         self.rejects.turned.notify_all();
         self.is_done = true;
-        Ok(bytes)
+        Ok(written)
     }
 }
 
@@ -145,14 +173,30 @@ impl State {
     /// Writes a row; the last row of an input may lack a line end, which it gets if another follows.
     fn row(&mut self, row: &[u8], line_end: u8) -> io::Result<()> {
         if self.is_open {
-            self.out.write_all(&[line_end])?;
-            self.bytes += 1;
+            self.put(&[line_end])?;
         }
         self.is_open = row.last() != Some(&line_end);
-        self.out.write_all(row)?;
-        self.bytes += row.len() as u64;
+        self.put(row)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
         Ok(())
     }
+
+    fn written(&self) -> (u64, u128) {
+        (self.bytes, self.hash.digest128())
+    }
+}
+
+fn refused(path: &Path, why: &str) -> Failure {
+    Failure::Usage(format!(
+        "cannot go on with the rejected rows in {}: {why}; give the file of the interrupted run or a copy of it, another file without \
+         --resume, or /dev/null if they are not wanted any more",
+        path.display()
+    ))
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
@@ -175,20 +219,36 @@ mod tests {
             rejects.turn(number).and_then(|turn| turn.write([row].into_iter())).expect("a turn")
         };
         let rejects = open(Start::Anew, 0).expect("a file");
-        let committed = write(&rejects, 0, b"first");
+        let (bytes, hash) = write(&rejects, 0, b"first");
         // The row without a line end gets one when another follows.
-        assert_eq!((committed, write(&rejects, 1, b"second\n")), (5, 13));
+        let whole = write(&rejects, 1, b"second\n");
+        assert_eq!((bytes, whole.0), (5, 13));
         rejects.sync().expect("a sync");
-        let resumed = open(Start::At(committed), 1).expect("the file");
-        assert_eq!(write(&resumed, 1, b"second\n"), 13);
+        let behind = |bytes, hash, ended| Start::Behind(Written { bytes, hash: Some(hash), ended });
+        let resumed = open(behind(bytes, hash, false), 1).expect("the file");
+        assert_eq!(write(&resumed, 1, b"second\n"), whole);
         resumed.sync().expect("a sync");
         assert_eq!(std::fs::read(&path).expect("the file"), b"first\nsecond\n");
+        // What stands behind the end of a run that had ended stays.
+        let ended = open(behind(bytes, hash, true), 2).expect("the file");
+        assert_eq!(ended.written(), whole);
         let appended = open(Start::Append, 0).expect("the file");
-        assert_eq!(write(&appended, 0, b"third\n"), 19);
+        assert_eq!(write(&appended, 0, b"third\n").0, 19);
         appended.sync().expect("a sync");
-        assert!(open(Start::At(20), 0).is_err_and(|failure| failure.to_string().contains("20 bytes")));
+        for (start, why) in [
+            (behind(20, hash, false), "fewer than the 20"),
+            (behind(5, hash ^ 1, false), "other bytes"),
+            (behind(6, hash, true), "other bytes"),
+            (Start::Empty, "not empty"),
+        ] {
+            assert!(open(start, 0).is_err_and(|failure| failure.to_string().contains(why)), "{why}");
+        }
+        // Older releases noted the length alone.
+        open(Start::Behind(Written { bytes: 6, hash: None, ended: false }), 0).expect("the file");
+        assert_eq!(std::fs::read(&path).expect("the file"), b"first\n");
         open(Start::Anew, 0).expect("the file");
         assert_eq!(std::fs::read(&path).expect("the file"), b"");
+        open(Start::Empty, 0).expect("the file");
     }
 
     #[test]

@@ -19,12 +19,12 @@ pub(crate) fn run(arguments: &SeenArguments) -> CommandResult {
     let asked = &arguments.keys;
     let store = open_to_read(&asked.store)?;
     let filter = filter::info::open(&store, &asked.store)?;
-    let keys = keys::Keys::of(asked, &store)?;
+    let fields = StreamFields::of(&store)?;
+    let keys = keys::Keys::of(asked, &store, fields.as_ref())?;
     let form = asked.output.form();
     let names = if arguments.counts { ["count", "key"] } else { ["answer", "key"] };
     let mut out = Plain::begin(form, BufWriter::new(io::stdout().lock()), &names)?;
     let mut absent = false;
-    let fields = StreamFields::of(&store)?;
     let mut has_warned = false;
     keys.each_batch(|batch| {
         if let Some(fields) = fields.as_ref().filter(|_| !has_warned)

@@ -9,14 +9,14 @@ use crate::units;
 use overbank::Seed;
 use overbank::profile::{Measure, Profile, ProfileOptions};
 use overbank::store::{Store, StoreOptions};
-use overbank_ingest::Position;
 use std::path::Path;
 
 /// A store with its profile: on disk with `--store`, else in memory for this run alone.
 pub(super) struct Session {
     pub(super) store: Store,
     pub(super) profile: Profile,
-    pub(super) resume_at: Option<Position>,
+    /// The run that is gone on with.
+    pub(super) resumed: Option<RunState>,
     /// Whether the store outlives the run.
     pub(super) kept: bool,
 }
@@ -42,7 +42,7 @@ impl Session {
                 arguments.store.as_deref().unwrap_or(Path::new("the store")).display()
             )));
         }
-        let (profile, resume_at) = if super::has_profile(&store) {
+        let (profile, resumed) = if super::has_profile(&store) {
             Self::recover(job, &store, threads)?
         } else {
             let measure = if job.value.is_some() { Measure::Value } else { Measure::KeyLength };
@@ -52,15 +52,15 @@ impl Session {
             (store.profile(PROFILE, options.threads(threads))?, None)
         };
         // A run that is gone on with has its reader compare all that it was asked for.
-        if let Some(directory) = arguments.store.as_ref().filter(|_| resume_at.is_none()) {
+        if let Some(directory) = arguments.store.as_ref().filter(|_| resumed.is_none()) {
             let weight = arguments.weight.as_ref();
             StreamFields::new(&arguments.input, weight, job.value).adopt(&store, directory)?;
         }
-        Ok(Self { store, profile, resume_at, kept: arguments.store.is_some() })
+        Ok(Self { store, profile, resumed, kept: arguments.store.is_some() })
     }
 
-    /// The profile of a store that has one, and where its reader stood, if the arguments allow to go on with it.
-    fn recover(job: &Job<'_>, store: &Store, threads: usize) -> Result<(Profile, Option<Position>), Failure> {
+    /// The profile of a store that has one, and the run to go on with, if the arguments allow to go on with it.
+    fn recover(job: &Job<'_>, store: &Store, threads: usize) -> Result<(Profile, Option<RunState>), Failure> {
         let arguments = job.arguments;
         let directory = arguments.store.as_deref().unwrap_or(Path::new("the store")).display();
         let position = store.position();
@@ -106,7 +106,7 @@ impl Session {
         if let Some(flash) = &job.flash {
             same_sketch(&profile, flash, &directory.to_string())?;
         }
-        Ok((profile, state.filter(|_| arguments.resume).map(|state| state.position)))
+        Ok((profile, state.filter(|_| arguments.resume)))
     }
 }
 

@@ -3,7 +3,7 @@
 //! With `--store`, the summaries and the reader's position are committed together every few seconds, so a run that was
 //! interrupted goes on with `--resume` and ends with the answer of an uninterrupted one.
 
-use super::input::{self, Input};
+use super::input::{self, GoesOn, Input};
 use super::job::Job;
 use super::losses::{self, Budget};
 use super::places::Written;
@@ -88,13 +88,14 @@ pub(super) fn run(job: &Job<'_>) -> Result<Pass, Failure> {
     let has_flash = job.flash.is_some();
     let plan_for = |memory_bytes| plan(memory_bytes, has_flash).ok();
     let budget = Budget { memory_bytes: arguments.machine.memory, threads, plan: plan_for };
-    let reader = match &session.resume_at {
-        Some(position) => Reader::resume(options.clone(), position),
+    let reader = match &session.resumed {
+        Some(run) => Reader::resume(options.clone(), &run.position),
         None => Reader::open(options.clone()),
     };
     let mut reader = reader.map_err(|error| budget.explain(error))?;
     let before = session.profile.report(0, &[])?;
-    let goes_on = (session.resume_at.is_some(), arguments.append);
+    let (run, appends) = (session.resumed.as_ref(), arguments.append);
+    let goes_on = GoesOn { run, resumes: arguments.resume, appends };
     let input = Input::new(&arguments.input, &options, session.store.hasher(), &reader, goes_on)?;
     let progress = Progress::start(reader.total_bytes(), arguments.machine.quiet);
     resident::let_start_up_go();

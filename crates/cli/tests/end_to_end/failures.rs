@@ -38,6 +38,47 @@ fn a_closed_pipe_ends_every_command_in_silence() {
     overbank("completions bash").output_to(closed()).run().ends_in_silence();
 }
 
+/// A first run that failed has changed nothing: the next one may have another seed and hash.
+#[test]
+fn a_store_of_a_run_that_failed_keeps_no_seed() {
+    let place = tempfile::tempdir().unwrap();
+    let bad = file(place.path(), "bad.jsonl", "no object\n".repeat(10));
+    let good = file(place.path(), "good.jsonl", "{\"k\":1}\n".repeat(10));
+    let commands = ["profile --store", "count --memory 16MiB --store", "dedup --store", "filter build"];
+    for (at, command) in commands.into_iter().enumerate() {
+        let run = |words: &str, input: &Path| {
+            let store = place.path().join(format!("store-{at}"));
+            overbank(command).with(store).args(words).args("-q --key k").with(input).run()
+        };
+        let failed = run("--seed 1", &bad);
+        assert!(failed.code == Some(2) && failed.err.contains("rows are malformed"), "{failed:?}");
+        assert_eq!(run("--seed 2 --hash siphash", &good).code, Some(0), "{command}");
+        assert_eq!(run("--seed 3 --append", &good).code, Some(2), "{command}");
+    }
+}
+
+/// A store has each of its files open: as many as the hard limit allows, and beyond it the error says so.
+#[test]
+fn the_limit_of_open_files_is_raised_or_named() {
+    let place = tempfile::tempdir().unwrap();
+    let input = file(place.path(), "keys", lines(&keys(32, 60_000, 60_000)));
+    let store = place.path().join("store");
+    overbank("profile -q --memory 16MiB --store").with(&store).with(&input).run().text();
+    let top = |limits: &str| {
+        let own = format!("ulimit {limits}; exec \"$0\" top \"$1\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &own, env!("CARGO_BIN_EXE_overbank")]).arg(&store);
+        shell.output().unwrap()
+    };
+    assert!(std::fs::read_dir(&store).unwrap().count() > 5);
+    let raised = top("-S -n 7");
+    assert!(raised.status.success(), "{raised:?}");
+    let refused = top("-n 7");
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && told.lines().count() == 1, "{told}");
+    assert!(told.contains("7 files") && told.contains("ulimit -n"), "{told}");
+}
+
 #[test]
 fn a_full_output_names_the_cause() {
     for command in ["profile --json", "profile", "completions zsh", "plan --rows 5"] {

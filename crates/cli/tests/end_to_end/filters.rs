@@ -110,6 +110,24 @@ fn a_plan_tells_what_a_filter_costs() {
 }
 
 #[test]
+fn a_merge_names_the_store_that_is_no_filter_or_of_another_seed() {
+    let place = tempfile::tempdir().unwrap();
+    let input = file(place.path(), "keys", "a\nb\n");
+    let at = |name: &str| place.path().join(name);
+    for (command, name) in [
+        ("filter build -q --seed 1", "one"),
+        ("filter build -q --seed 2", "two"),
+        ("profile -q --memory 8MiB --seed 3 --store", "counts"),
+    ] {
+        assert_eq!(overbank(command).with(at(name)).with(&input).run().code, Some(0));
+    }
+    let merge = |other| overbank("filter merge").with(at("into")).with(at("one")).with(at(other)).run();
+    merge("counts").fails_naming(&["counts holds no filter"]);
+    merge("two").fails_naming(&["two was built under another seed", "than", "one", "--seed"]);
+    assert!(!merge("two").err.contains("into"));
+}
+
+#[test]
 fn what_is_no_filter_is_named() {
     let place = tempfile::tempdir().unwrap();
     let profile = place.path().join("profile");

@@ -234,6 +234,16 @@ fn a_run_with_rejects_is_not_gone_on_with_without_them() {
             "the same --rejects",
             "/dev/null",
         ]);
+        // Another file is neither cut nor gone on with.
+        let other = place.path().join("other");
+        let foreign = rejected.to_uppercase();
+        std::fs::write(&other, &foreign).unwrap();
+        resumed().with("--rejects").with(&other).run().fails_naming(&["other", "other bytes", "/dev/null"]);
+        assert!(std::fs::read_to_string(&other).unwrap() == foreign);
+        let slip =
+            overbank(command).with(place.path().join(format!("slip-{at}"))).args("--resume -q --key k");
+        slip.with(&input).with("--rejects").with(&other).run().fails_naming(&["other", "not empty"]);
+        assert!(std::fs::read_to_string(&other).unwrap() == foreign);
         let ran = resumed().with("--rejects").with(&rejects).run();
         ran.ends_naming(0, &["malformed rows were left out"]);
         assert!(std::fs::read_to_string(&rejects).unwrap() == rejected, "{command}");

@@ -33,6 +33,10 @@ impl Sketch {
             let (expected, found) = (format!("{:?}", ours.shape), format!("{:?}", theirs.shape));
             return Err(Error::Incompatible { what: "the shape", expected, found });
         }
+        if other.is_blank() {
+            self.note_saturated(other.saturated.load(Ordering::Relaxed));
+            return Ok(());
+        }
         let weight = other.exact_weight();
         let mut more = AlignedBuf::zeroed(ours.shape.group_bytes());
         self.rewrite(
@@ -50,5 +54,13 @@ impl Sketch {
         )?;
         self.note_saturated(other.saturated.load(Ordering::Relaxed));
         Ok(())
+    }
+
+    /// Whether it holds no page, no log and no update; its turns are held. Such is the sketch of a profile whose keys are all heavy, and
+    /// sums with it would write all pages for nothing.
+    fn is_blank(&self) -> bool {
+        let has_waiting = self.has_waiting();
+        let table = lock(&self.table);
+        !has_waiting && table.logs.is_empty() && table.file.is_none()
     }
 }

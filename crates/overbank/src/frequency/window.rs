@@ -25,6 +25,7 @@ use crate::error::invalid;
 use crate::lock::{lock, read, write};
 use crate::sketch::{CountBounds, HashId};
 use crate::store::Store;
+use crate::store::registry::pane_of;
 use crate::{Error, KeyHash, Result};
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ impl FrequencyWindow {
         if panes == 0 || panes > PANES_MAX {
             return invalid("panes", panes, format!("choose 1 to {PANES_MAX}"));
         }
-        let pane_name = |i: usize| format!("{name}/{i}");
+        let pane_name = |i: usize| pane_of(name, i);
         // All of one commit.
         let _stay = store.stay();
         let stored = (0..=PANES_MAX).take_while(|&i| store.record(&pane_name(i)).is_some()).count();

@@ -17,6 +17,7 @@ use crate::sketch::count_min::CountMinShard;
 use crate::sketch::hyperloglog::HyperLogLogShard;
 use crate::sketch::space_saving::{Admission, Probe};
 use crate::sketch::{DdSketch, SpaceSaving};
+use crate::store::Caller;
 use std::sync::Mutex;
 
 /// The three sketches' parts for one range of the hash.
@@ -39,6 +40,8 @@ struct Looked {
 
 /// The stages of a profile.
 pub(super) struct Counting<'p, 'a, 'b, P> {
+    /// Calls the parser, and the rows that it makes.
+    pub(super) caller: Caller,
     pub(super) parser: &'p P,
     /// The values of all threads: a sketch for each would be as large where they spread over all that a double can be. A chunk's
     /// are added at once, and take less time than its parsing by far.
@@ -54,10 +57,12 @@ impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
     type Error = P::Error;
 
     fn parse(&self, chunk: P::Chunk, rows: &mut P::Rows) -> std::result::Result<(), P::Error> {
+        let _called = self.caller.call();
         self.parser.parse(chunk, rows)
     }
 
     fn apply(&self, shard: &mut Shard<'a, 'b>, tally: &mut Tally, rows: &P::Rows, group: Group<'_>) {
+        let _called = self.caller.call();
         let weights = rows.weights();
         let outbox = &mut tally.outbox;
         let Shard { distinct, counts, heavy } = shard;
@@ -100,8 +105,10 @@ impl<'a, 'b, P: Parse> pipeline::Stages for Counting<'_, 'a, 'b, P> {
     }
 
     fn finish(&self, tally: &mut Tally, rows: &P::Rows) -> std::result::Result<(), P::Error> {
+        let called = self.caller.call();
         tally.take(rows);
         tally.measure(rows, &self.values);
+        drop(called);
         Ok(tally.outbox.send()?)
     }
 }

@@ -16,13 +16,9 @@ use crate::frequency::{Frequency, FrequencyOptions};
 use crate::sketch::CountBounds;
 use crate::sketch::count_min::Layout;
 use crate::store::Store;
+use crate::store::registry::counts_of;
 use crate::{Error, KeyHash, Result};
 use std::path::PathBuf;
-
-/// The name of the sketch of profile `name` in the store; a profile that finds it there takes it for its own.
-fn name_of(profile: &str) -> String {
-    format!("{profile}/counts")
-}
 
 /// The sketch on flash of a profile.
 #[derive(Debug)]
@@ -92,12 +88,12 @@ impl FlashReport {
 impl Flash {
     /// Whether the store has a sketch for its profile of this name.
     pub(super) fn is_in(store: &Store, profile: &str) -> bool {
-        store.record(&name_of(profile)).is_some()
+        store.record(&counts_of(profile)).is_some()
     }
 
     /// That sketch. What `options` set, it must be.
     pub(super) fn open(store: &Store, profile: &str, options: FrequencyOptions) -> Result<Self> {
-        Ok(Self::of(store, store.frequency(&name_of(profile), options)?))
+        Ok(Self::of(store, store.frequency(&counts_of(profile), options)?))
     }
 
     /// A new sketch for a new profile.
@@ -105,7 +101,7 @@ impl Flash {
     /// # Errors
     /// `AlreadyExists` if there is one; as [`Store::frequency`].
     pub(super) fn create(store: &Store, profile: &str, options: FrequencyOptions) -> Result<Self> {
-        let taken = || Error::AlreadyExists { what: "summary", name: name_of(profile) };
+        let taken = || Error::AlreadyExists { what: "summary", name: counts_of(profile) };
         if Flash::is_in(store, profile) {
             return Err(taken());
         }
@@ -141,7 +137,7 @@ impl Flash {
 
     /// Options of a sketch of the same shape.
     pub(super) fn options_in(store: &Store, profile: &str) -> Result<FrequencyOptions> {
-        Frequency::options_in(store, &name_of(profile))
+        Frequency::options_in(store, &counts_of(profile))
     }
 
     /// Adds what another sketch counted.

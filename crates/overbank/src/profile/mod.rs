@@ -115,7 +115,8 @@ pub trait Parse: Sync {
 ///
 /// A handle: clones are the same profile, and any thread may use them. Two updates take turns chunk by chunk, and so do questions and the
 /// commits of the store beside an update: each waits for the end of the chunks that are under way, no longer. What an update calls, its
-/// `next` and its parser, is told [`InvalidOption`](Error::InvalidOption) if it asks the profile that it works for.
+/// `next` and its parser, is told [`InvalidOption`](Error::InvalidOption) if it asks the profile that it works for, changes another one
+/// with a sketch on flash, or has the store commit, close or verify: each would wait for the other.
 ///
 /// # Blocking
 /// [`update`](Profile::update) blocks for as long as its stream lasts; `merge_from` and, with flash, the report and the estimates block

@@ -6,14 +6,16 @@ use super::options::ProfileOptions;
 use super::record::{Saved, parts_bytes, read_parts, write_parts};
 use super::sketches::Sketches;
 use super::totals::Totals;
-use super::turns::{Called, Turns};
+use super::turns::Turns;
 use super::{Measure, Parse, Profile, ProfilePlan, SHARDS};
 use crate::error::missing;
 use crate::frequency::FrequencyOptions;
 use crate::lock::{lock, read, write};
 use crate::sketch::{CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
 use crate::store::registry::{self, Kind};
-use crate::store::{Files, Hold, Openable, Participant, Prepared, Record, Reservation, Store, Structure};
+use crate::store::{
+    Caller, Files, Hold, Openable, Participant, Prepared, Record, Reservation, Store, Structure,
+};
 use crate::{Error, Result};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +52,7 @@ pub(super) struct Summary {
     pub(super) plan: ProfilePlan,
     pub(super) measure: Measure,
     has_flash: bool,
-    turns: Turns,
+    pub(super) turns: Turns,
     /// Held by who changes the profile, and by a commit while it prepares what is in RAM and what is on flash. Taken before the lock of
     /// the state.
     changes: Mutex<()>,
@@ -147,7 +149,7 @@ impl Summary {
     /// Looks at the sketches, beside others who look, between two chunks.
     pub(super) fn look<R>(&self, look: impl FnOnce(&Sketches) -> R) -> Result<R> {
         self.files.check_process()?;
-        self.turns.check_caller(&self.name)?;
+        self.caller().refuse_own(registry::PROFILE.name, &self.name)?;
         let state = self.turns.wait_for(|| read(&self.state));
         self.check(&state)?;
         Ok(look(&state.sketches))
@@ -156,7 +158,7 @@ impl Summary {
     /// Changes the sketches, alone, between two chunks.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut Sketches) -> Result<R>) -> Result<R> {
         self.files.writable()?;
-        self.turns.check_caller(&self.name)?;
+        self.check_changer()?;
         let _changes = self.turns.wait_for(|| lock(&self.changes));
         self.change_held(change)
     }
@@ -169,19 +171,19 @@ impl Summary {
         mut next: impl FnMut() -> std::result::Result<Option<P::Chunk>, P::Error> + Send,
     ) -> std::result::Result<(), P::Error> {
         self.files.writable()?;
-        self.turns.check_caller(&self.name)?;
-        let parser = Foreign { parser, turns: &self.turns };
+        self.check_changer()?;
+        let caller = self.caller();
         loop {
             let (mut has_chunk, mut is_interrupted) = (false, false);
             let changes = self.turns.wait_for(|| lock(&self.changes));
             self.change_held(|sketches| {
-                sketches.update(threads, &parser, || {
+                sketches.update(caller, threads, parser, || {
                     is_interrupted = has_chunk && self.turns.is_wanted();
                     if is_interrupted {
                         return Ok(None);
                     }
                     has_chunk = true;
-                    let _called = self.turns.call();
+                    let _called = caller.call();
                     next()
                 })
             })?;
@@ -190,6 +192,21 @@ impl Summary {
                 return Ok(());
             }
             self.turns.let_others();
+        }
+    }
+
+    fn caller(&self) -> Caller {
+        self.files.caller(self)
+    }
+
+    /// Refuses who would wait for itself: what this profile called; and with flash what anything of the store called, for a commit that
+    /// waits for that may hold this profile.
+    fn check_changer(&self) -> Result<()> {
+        self.caller().refuse_own(registry::PROFILE.name, &self.name)?;
+        if self.has_flash {
+            self.files.refuse_called("update of a profile with a sketch on flash")
+        } else {
+            Ok(())
         }
     }
 
@@ -221,23 +238,6 @@ impl Summary {
 
 fn of_profile(name: &str) -> String {
     format!("the profile {name:?}")
-}
-
-/// A parser, whose calls are noted.
-struct Foreign<'p, P> {
-    parser: &'p P,
-    turns: &'p Turns,
-}
-
-impl<P: Parse> Parse for Foreign<'_, P> {
-    type Chunk = P::Chunk;
-    type Rows = P::Rows;
-    type Error = P::Error;
-
-    fn parse(&self, chunk: P::Chunk, rows: &mut P::Rows) -> std::result::Result<(), P::Error> {
-        let _called: Called = self.turns.call();
-        self.parser.parse(chunk, rows)
-    }
 }
 
 impl Sketches {
@@ -295,7 +295,6 @@ impl Participant for Summary {
         if !self.has_flash {
             return Ok(Hold::default());
         }
-        self.turns.check_caller(&self.name)?;
         Ok(Hold::of(self.turns.wait_for(|| lock(&self.changes))))
     }
 
@@ -316,17 +315,14 @@ impl Participant for Summary {
     }
 
     fn is_changed(&self) -> bool {
-        // Who is called by a pass cannot wait for it.
-        let totals = || self.turns.wait_for(|| read(&self.state)).sketches.totals;
-        self.turns.is_called() || lock(&self.progress).committed != Some(totals())
+        let totals = self.turns.wait_for(|| read(&self.state)).sketches.totals;
+        lock(&self.progress).committed != Some(totals)
     }
 
     fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
-        if !self.turns.is_called() {
-            let mut state = self.turns.wait_for(|| write(&self.state));
-            state.reservation = None;
-            state.sketches.flash = None;
-        }
+        let mut state = self.turns.wait_for(|| write(&self.state));
+        state.reservation = None;
+        state.sketches.flash = None;
     }
 }

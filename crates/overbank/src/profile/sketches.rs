@@ -9,6 +9,7 @@ use crate::Result;
 use crate::device::require_memory;
 use crate::pipeline;
 use crate::sketch::{CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
+use crate::store::Caller;
 use std::sync::Mutex;
 
 /// The sketches of a profile.
@@ -49,9 +50,10 @@ impl Sketches {
         self.distinct.memory_bytes() + self.counts.memory_bytes() + heavy + self.values.memory_bytes()
     }
 
-    /// Counts the chunks that `next` yields, with `threads` threads, until it yields `None`.
+    /// Counts the chunks that `next` yields, with `threads` threads, until it yields `None`; what it calls is called by `caller`.
     pub(super) fn update<P: Parse>(
         &mut self,
+        caller: Caller,
         threads: usize,
         parser: &P,
         next: impl FnMut() -> std::result::Result<Option<P::Chunk>, P::Error> + Send,
@@ -68,7 +70,7 @@ impl Sketches {
         let shards = distinct.into_iter().zip(counts.as_mut_slice()).zip(&mut self.heavy);
         let shards = shards.map(|((distinct, counts), heavy)| Shard { distinct, counts, heavy }).collect();
         let values = Mutex::new(&mut self.values);
-        let counting = Counting { parser, values, shards: std::marker::PhantomData };
+        let counting = Counting { caller, parser, values, shards: std::marker::PhantomData };
         let outcome = pipeline::run(&counting, next, shards, &mut tallies);
         drop(counts);
         for tally in tallies {

@@ -7,7 +7,7 @@ mod handle;
 use super::sketches::{Sketches, empty_values};
 use super::*;
 use crate::device::memory::MemoryDevice;
-use crate::store::{Files, Participant, Prepared, Store, StoreOptions, Structure, registry};
+use crate::store::{Caller, Files, Participant, Prepared, Store, StoreOptions, Structure, registry};
 use crate::{KeyHasher, Seed};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -74,7 +74,7 @@ fn name(key: u16) -> Vec<u8> {
 
 fn count(sketches: &mut Sketches, parser: &Slices, threads: usize, chunks: &[Vec<(u16, u64)>]) {
     let mut rest = chunks.iter();
-    sketches.update(threads, parser, || Ok(rest.next().cloned())).unwrap();
+    sketches.update(Caller::default(), threads, parser, || Ok(rest.next().cloned())).unwrap();
 }
 
 fn count_in(profile: &Profile, parser: &Slices, threads: usize, chunks: &[Vec<(u16, u64)>]) {

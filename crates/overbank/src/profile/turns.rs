@@ -8,18 +8,11 @@
 //!
 //! 1. A pass that somebody waits for takes no further chunk, once it has taken one, and goes on when all have had their turn that waited
 //!    when it stopped. So nobody waits for a stream's end, and a pass stops for no stream of questions.
-//! 2. Whoever waits while it is called by a pass would wait for itself: it is refused.
+//! 2. Whoever waits while it is called by a pass would wait for itself: it is refused ([`Caller`](crate::store::Caller)).
 
 use crate::lock::{lock, wait_while};
-use crate::{Error, Result};
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
-
-thread_local! {
-    /// What the passes that call this thread's code work for, by their turns' addresses.
-    static CALLERS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
 
 /// The turns of one profile.
 #[derive(Debug, Default)]
@@ -62,39 +55,5 @@ impl Turns {
     /// Whether somebody waits.
     pub(super) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed)
-    }
-
-    /// Notes that a pass calls code that is not ours, until what is returned drops.
-    pub(super) fn call(&self) -> Called {
-        CALLERS.with_borrow_mut(|callers| callers.push(self.address()));
-        Called
-    }
-
-    /// Refuses a caller that a pass has called.
-    pub(super) fn check_caller(&self, name: &str) -> Result<()> {
-        if !self.is_called() {
-            return Ok(());
-        }
-        let why =
-            "an update of it waits for what was called here: ask another thread to, or between two updates";
-        Err(Error::InvalidOption { name: "profile", value: format!("{name:?}"), why: why.to_owned() })
-    }
-
-    /// Whether a pass has called this thread's code.
-    pub(super) fn is_called(&self) -> bool {
-        CALLERS.with_borrow(|callers| callers.contains(&self.address()))
-    }
-
-    fn address(&self) -> usize {
-        std::ptr::from_ref(self).addr()
-    }
-}
-
-/// A call of code that is not ours.
-pub(super) struct Called;
-
-impl Drop for Called {
-    fn drop(&mut self) {
-        CALLERS.with_borrow_mut(Vec::pop);
     }
 }

@@ -16,11 +16,13 @@
 use super::participant::wrong_kind;
 use super::registry::Kind;
 use super::{Core, Entry, Participant, State, Store, check_name};
+use crate::error::invalid;
 use crate::lock::{lock, wait};
 use crate::{Error, Result};
 use std::any::Any;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
+use std::thread::{self, ThreadId};
 
 /// A summary under its name.
 pub(super) struct Attached {
@@ -30,6 +32,15 @@ pub(super) struct Attached {
     /// Tells it from others of the same name before and after it.
     pub(super) number: u64,
     pub(super) handles: Weak<Token>,
+    /// The number of its kind.
+    pub(super) kind: u16,
+}
+
+/// Who makes a summary.
+pub(super) struct Maker {
+    /// What it will be attached by.
+    pub(super) number: u64,
+    thread: ThreadId,
 }
 
 impl Attached {
@@ -101,7 +112,8 @@ impl Store {
             stored.entry.require_kind(name, structure.id)?;
         }
         let number = state.number();
-        let attached = Attached { participant, whole: None, number, handles: Weak::new() };
+        let attached =
+            Attached { participant, whole: None, number, handles: Weak::new(), kind: structure.id };
         state.attached.insert(name.to_owned(), attached);
         Ok(())
     }
@@ -111,7 +123,8 @@ impl Store {
     /// `make` runs without a lock of the store; who asks for the same name meanwhile waits for it.
     ///
     /// # Errors
-    /// What `make` returns; `WrongKind` if another kind of summary is open or stored under the name; as [`Store::attach`].
+    /// What `make` returns; `WrongKind` if another kind of summary is open or stored under the name; `InvalidOption` for what `make` calls
+    /// if it is the same name; as [`Store::attach`].
     pub fn open_with<P: Openable>(
         &self,
         name: &str,
@@ -123,21 +136,25 @@ impl Store {
         let mut state = core.state();
         let (number, stored) = loop {
             if let Some(attached) = state.attached.get_mut(name) {
-                let participant = Arc::clone(&attached.participant);
                 if let Some(summary) = attached.whole.clone().and_then(|whole| whole.downcast::<P>().ok()) {
                     let token = attached.handles.upgrade();
                     let token = token.unwrap_or_else(|| core.token(name, &mut attached.handles));
                     drop(state);
                     return Ok(Handle { summary, _token: token });
                 }
-                drop(state);
-                let found = participant.structure().id;
-                return Err(wrong_kind(name, P::KIND.id, found));
+                return Err(wrong_kind(name, P::KIND.id, attached.kind));
             }
             if !state.opening.contains_key(name) {
                 let number = state.number();
-                state.opening.insert(name.to_owned(), number);
+                state.opening.insert(name.to_owned(), Maker { number, thread: thread::current().id() });
                 break (number, state.record(name));
+            }
+            if state.is_making(Some(name)) {
+                return invalid(
+                    "name",
+                    format!("{name:?}"),
+                    "it is being opened by what opens it here; open each name once",
+                );
             }
             state = wait(&core.opened, state);
         };
@@ -153,6 +170,7 @@ impl Store {
             whole: Some(Arc::clone(&summary) as Arc<dyn Any + Send + Sync>),
             number,
             handles: Weak::new(),
+            kind: P::KIND.id,
         };
         let token = core.token(name, &mut attached.handles);
         core.state().attached.insert(name.to_owned(), attached);
@@ -168,10 +186,11 @@ impl Store {
     ///
     /// # Errors
     /// `NotFound` if none of that name is open; `InvalidOption` if it holds what is not committed: commit first; `InvalidOption` also for
-    /// a part alone.
+    /// a part alone, and inside what a summary of the store calls.
     pub fn close(&self, name: &str) -> Result<()> {
         let core = &self.core;
         core.poison.check_process()?;
+        core.files.refuse_called("close")?;
         let _turn = lock(&core.journal);
         let refuse =
             |why: String| Err(Error::InvalidOption { name: "name", value: format!("{name:?}"), why });
@@ -244,6 +263,13 @@ impl State {
     fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
+    }
+
+    /// Whether this thread makes a summary, of this name or of any.
+    pub(super) fn is_making(&self, name: Option<&str>) -> bool {
+        let thread = thread::current().id();
+        let of_name = |own: &String| name.is_none_or(|name| own == name);
+        self.opening.iter().any(|(own, maker)| of_name(own) && maker.thread == thread)
     }
 
     /// Takes a summary out whose last handles these were; nothing if somebody has taken another since.

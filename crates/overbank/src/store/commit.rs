@@ -37,7 +37,8 @@ impl Store {
     ///
     /// # Errors
     /// `Full`, `BudgetExceeded`, `OutOfMemory` and `InvalidOption` leave the store usable and the last commit in place; any other
-    /// error poisons the store, and reopening it shows whether this commit arrived.
+    /// error poisons the store, and reopening it shows whether this commit arrived. `InvalidOption` also inside what a summary of this
+    /// store calls, as the source of a profile's update: the commit would wait for that.
     pub fn commit(&self, position: &[u8]) -> Result<CommitId> {
         let core = &*self.core;
         core.writable()?;
@@ -49,7 +50,10 @@ impl Store {
                 why: format!("it has at most {POSITION_BYTES_MAX}"),
             });
         }
+        core.files.refuse_called("commit")?;
         let mut journal = lock(&core.journal);
+        // A summary that commits while it prepares would wait for this.
+        let _called = core.files.caller(&core.journal).call();
         // Another thread's turn may have failed meanwhile.
         core.poison.check()?;
         let turn = core.files.begin_turn();
@@ -66,7 +70,7 @@ impl Store {
     pub fn publisher(&self, name: &str) -> Publisher {
         let state = self.core.state();
         let attached = state.attached.get(name).map(|attached| attached.number);
-        let number = attached.or(state.opening.get(name).copied()).unwrap_or(0);
+        let number = attached.or(state.opening.get(name).map(|maker| maker.number)).unwrap_or(0);
         Publisher { core: Arc::downgrade(&self.core), name: name.to_owned(), number }
     }
 }
@@ -104,6 +108,7 @@ impl Publisher {
             Err(TryLockError::Poisoned(journal)) => journal.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(false),
         };
+        let _called = core.files.caller(&core.journal).call();
         core.poison.check()?;
         let Some((catalog, participant)) = core.published(&self.name, self.number) else { return Ok(false) };
         let turn = core.files.begin_turn();
@@ -233,7 +238,9 @@ impl Core {
         self.files.committed(named.into_iter());
         let mut next = catalog.clone();
         next.apply(edit);
-        self.state().catalog = Arc::new(next);
+        let mut state = self.state();
+        (state.catalog, state.format_version) = (Arc::new(next), journal.superblock.version);
+        drop(state);
         journal.dead.extend(dead.into_iter().map(NamedFile::Data));
         self.remove_dead(journal);
         Ok(CommitId(commit))

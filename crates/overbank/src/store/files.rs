@@ -74,6 +74,11 @@ impl Files {
         }
     }
 
+    /// Tells the store from others that are open in this process.
+    pub(super) fn address(&self) -> usize {
+        Arc::as_ptr(&self.shelf).addr()
+    }
+
     /// What the seal of a block of file `id` must cover.
     pub fn owner(&self, id: FileId) -> BlockOwner {
         BlockOwner { store_id: self.shelf.store_id, file_id: id.0 }

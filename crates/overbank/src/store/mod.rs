@@ -42,6 +42,7 @@
 mod attach;
 mod blob;
 mod budget;
+mod calls;
 mod catalog;
 mod commit;
 mod files;
@@ -63,6 +64,7 @@ mod workers;
 
 pub use attach::{Handle, Openable};
 pub use budget::{Budget, Reservation};
+pub(crate) use calls::Caller;
 pub use commit::Publisher;
 pub use files::Files;
 pub use format::{FORMAT_VERSION, NAME_BYTES_MAX, POSITION_BYTES_MAX};
@@ -74,7 +76,7 @@ pub use workers::{Job, Spawner, Workers};
 use crate::device::{Device, LockGuard};
 use crate::lock::lock;
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
-use attach::Attached;
+use attach::{Attached, Maker};
 use catalog::Catalog;
 use format::Stored;
 use journal::Journal;
@@ -150,9 +152,11 @@ struct Core {
 #[derive(Default)]
 struct State {
     catalog: Arc<Catalog>,
+    /// Of the superblock, as of the last commit.
+    format_version: u32,
     attached: BTreeMap<String, Attached>,
-    /// Names that a thread is making a summary for, with its number.
-    opening: BTreeMap<String, u64>,
+    /// Names that a thread is making a summary for.
+    opening: BTreeMap<String, Maker>,
     /// How many read several records that are to be of one commit.
     reading: usize,
     /// Names that the next commit removes, and those that the one under way does.
@@ -198,9 +202,9 @@ impl Store {
         self.core.hasher.seed()
     }
 
-    /// The version of its format: an older one is that of this build from its next commit on. Waits for a commit that is under way.
+    /// The version of its format: an older one is that of this build from its next commit on. Does not wait for one that is under way.
     pub fn format_version(&self) -> u32 {
-        lock(&self.core.journal).superblock.version
+        self.core.state().format_version
     }
 
     /// How its keys are hashed.
@@ -288,20 +292,27 @@ impl Store {
         Arc::clone(&self.core.state().catalog)
     }
 
-    /// Removes a summary; the next commit makes it so, and gives its disk space back.
+    /// Removes a summary and what it owns, a profile's sketch on flash or a window's panes; the next commit makes it so, and gives its
+    /// disk space back.
     ///
     /// # Errors
     /// `NotFound` if there is none of that name.
     pub fn remove(&self, name: &str) -> Result<()> {
         self.core.writable()?;
         let mut state = self.core.state();
-        let attached = state.attached.remove(name);
-        let is_stored = state.record(name).is_some();
-        if is_stored || attached.is_some() && state.is_committing {
-            state.removed.insert(name.to_owned());
+        let names = state.owned(name);
+        let mut attached = Vec::new();
+        for name in &names {
+            let is_stored = state.record(name).is_some();
+            let was_attached = state.attached.remove(name);
+            if is_stored || was_attached.is_some() && state.is_committing {
+                state.removed.insert(name.clone());
+            }
+            attached.push(was_attached);
         }
         drop(state);
-        if attached.is_none() && !is_stored {
+        drop(attached);
+        if names.is_empty() {
             return Err(Error::NotFound { what: "summary", name: name.to_owned() });
         }
         Ok(())
@@ -342,6 +353,25 @@ impl State {
     fn record(&self, name: &str) -> Option<Arc<Stored>> {
         let is_going = self.removed.contains(name) || self.removing.contains(name);
         self.catalog.summaries.get(name).filter(|_| !is_going).cloned()
+    }
+
+    /// The number of the kind of a summary that is open or stored.
+    fn kind(&self, name: &str) -> Option<u16> {
+        let attached = self.attached.get(name).map(|attached| attached.kind);
+        attached.or_else(|| Some(self.record(name)?.entry.structure.id))
+    }
+
+    /// The names of a summary and of what it owns.
+    fn owned(&self, name: &str) -> Vec<String> {
+        let is_frequency = |part: &String| self.kind(part) == Some(registry::FREQUENCY.id);
+        match self.kind(name) {
+            Some(kind) => {
+                let counts = (kind == registry::PROFILE.id).then(|| registry::counts_of(name));
+                std::iter::once(name.to_owned()).chain(counts.filter(is_frequency)).collect()
+            }
+            // A window is nothing but its panes.
+            None => (0..).map(|pane| registry::pane_of(name, pane)).take_while(is_frequency).collect(),
+        }
     }
 }
 

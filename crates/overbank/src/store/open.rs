@@ -76,6 +76,16 @@ impl Store {
         for leftover in check_empty(&*device)? {
             device.remove(&leftover)?;
         }
+        Store::begin(device, options, guard, FileId(1))
+    }
+
+    /// An empty store whose manifest has this number.
+    fn begin(
+        device: Arc<dyn Device>,
+        options: StoreOptions,
+        guard: Box<dyn LockGuard>,
+        manifest: FileId,
+    ) -> Result<Store> {
         let mut superblock = Superblock {
             version: format::FORMAT_VERSION,
             hash_kind: options.hash_kind.unwrap_or_default(),
@@ -83,7 +93,7 @@ impl Store {
             seed: options.seed.map_or_else(|| device.random_128().map(Seed), Ok)?,
             generation: 1,
             epoch: 1,
-            manifest: FileId(1),
+            manifest,
             mark_bytes: 0,
         };
         let catalog = Catalog { time_ns: device.now_ns(), ..Catalog::default() };
@@ -124,15 +134,38 @@ impl Store {
         Store::assemble(device, options, superblock, catalog, open_log, Opened::ToWrite { next_file, guard })
     }
 
-    /// Opens the store that is there, or creates one.
+    /// Opens the store that is there, or creates one. One that nothing was ever committed to is as good as none: where the options ask for
+    /// another seed or hash kind, a new store takes its place.
     ///
     /// # Errors
     /// As [`Store::open_on`] and [`Store::create_on`].
     pub fn open_or_create_on(device: Arc<dyn Device>, options: StoreOptions) -> Result<Store> {
         match device.open(format::SUPERBLOCK_NAME, Access::Read) {
             Err(Error::NotFound { .. }) => Store::create_on(device, options),
-            _ => Store::open_on(device, options),
+            _ => match Store::open_on(Arc::clone(&device), options.clone()) {
+                Err(error @ Error::Incompatible { .. }) => Store::begin_anew(device, options)?.ok_or(error),
+                opened => opened,
+            },
         }
+    }
+
+    /// A new store in the place of one that nothing was ever committed to; none if something was.
+    fn begin_anew(device: Arc<dyn Device>, options: StoreOptions) -> Result<Option<Store>> {
+        let guard = device.lock()?;
+        let superblock = Superblock::read(&*device)?;
+        let file = open_manifest(&*device, &superblock, Access::Read)?;
+        let log = manifest::read(&*file, &superblock, &device.path().join(file.name()))?;
+        let Some(last) = log.records.last().filter(|last| last.commit == 0) else { return Ok(None) };
+        // The one there is whole until the other's superblock has its name.
+        let next_file = remove_orphans(&*device, &superblock, &Catalog::default(), last.next_file)?;
+        match device.remove(format::SUPERBLOCK_DRAFT_NAME) {
+            Ok(()) | Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let store = Store::begin(Arc::clone(&device), options, guard, FileId(next_file))?;
+        // What stays is removed as an orphan by the next open.
+        let _ = device.remove(file.name());
+        Ok(Some(store))
     }
 
     pub(super) fn assemble(
@@ -169,7 +202,11 @@ impl Store {
                 dead: Vec::new(),
                 has_reserve: false,
             }),
-            state: Mutex::new(State { catalog: Arc::new(catalog), ..State::default() }),
+            state: Mutex::new(State {
+                catalog: Arc::new(catalog),
+                format_version: superblock.version,
+                ..State::default()
+            }),
             opened: Condvar::new(),
             device,
             options,

@@ -70,6 +70,16 @@ pub fn name_of(id: u16) -> Option<&'static str> {
     ALL.iter().find(|kind| kind.id == id).map(|kind| kind.name)
 }
 
+/// The name of the frequency sketch that a profile of this name has on flash; a profile that finds it there takes it for its own.
+pub(crate) fn counts_of(profile: &str) -> String {
+    format!("{profile}/counts")
+}
+
+/// The name of a pane of a window of this name.
+pub(crate) fn pane_of(window: &str, pane: usize) -> String {
+    format!("{window}/{pane}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

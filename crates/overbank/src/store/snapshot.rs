@@ -33,6 +33,7 @@ use super::format::{self, Stored, Superblock};
 use super::open::{OpenLog, Opened, check_options, open_committed, open_manifest, whole_catalog};
 use super::{CommitId, Core, Files, State, Store, StoreOptions, manifest};
 use crate::device::{Access, Device, FileDevice};
+use crate::error::invalid;
 use crate::lock::{lock, wait_while};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -109,12 +110,20 @@ impl Store {
     /// under way.
     ///
     /// # Errors
-    /// `NotAStore` if another store has taken its place; as [`Store::open_read_only_on`]. The store then stays where it was.
+    /// `NotAStore` if another store has taken its place; `InvalidOption` in what [`Store::open_with`] calls, for which it would wait; as
+    /// [`Store::open_read_only_on`]. The store then stays where it was.
     pub fn refresh(&self) -> Result<bool> {
         let core = &*self.core;
         core.poison.check()?;
         if !core.read_only {
             return Ok(false);
+        }
+        if core.state().is_making(None) {
+            return invalid(
+                "refresh",
+                "used inside an open of this store",
+                "it waits for that; do it behind it",
+            );
         }
         let mut journal = lock(&core.journal);
         core.poison.check()?;
@@ -132,6 +141,7 @@ impl Store {
         journal.superblock = superblock;
         journal.manifest = log.manifest;
         (journal.log_bytes, journal.snapshot_bytes) = (log.log_bytes, log.snapshot_bytes);
+        core.state().format_version = superblock.version;
         Ok(core.move_to(catalog, pins))
     }
 

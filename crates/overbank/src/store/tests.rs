@@ -534,3 +534,32 @@ fn a_refresh_waits_for_what_is_being_opened() {
     });
     assert_eq!(reader.position(), b"3");
 }
+
+/// A run that failed before its first commit has left nothing to keep, not even its seed.
+#[test]
+fn a_store_that_nothing_was_committed_to_is_as_good_as_none() {
+    let device = Arc::new(SimDevice::new(1));
+    let store = Store::create_on(device.clone(), options().seed(Seed(1))).unwrap();
+    store.files().write_blob(b"of no commit").unwrap();
+    let first = store.id();
+    let beside = Store::open_or_create_on(device.clone(), options().seed(Seed(2)));
+    assert!(matches!(beside, Err(Error::Incompatible { .. } | Error::Locked { .. })));
+    drop(store);
+    // Whoever only opens it is told what it is.
+    assert!(matches!(
+        Store::open_on(device.clone(), options().seed(Seed(2))),
+        Err(Error::Incompatible { what: "seed", .. })
+    ));
+    let reader = Store::open_read_only_on(device.clone(), StoreOptions::new()).unwrap();
+    let store = Store::open_or_create_on(device.clone(), options().seed(Seed(2))).unwrap();
+    assert!(store.seed() == Seed(2) && store.id() != first);
+    assert!(matches!(reader.refresh(), Err(Error::NotAStore { .. })));
+    store.commit(b"1").unwrap();
+    drop(store);
+    for (seed, is_open) in [(2, true), (1, false)] {
+        let store = Store::open_or_create_on(device.clone(), options().seed(Seed(seed)));
+        assert_eq!(store.is_ok(), is_open, "{store:?}");
+        assert!(store.is_err() || store.is_ok_and(|store| store.position() == b"1"));
+    }
+    assert_eq!(device.list().unwrap().iter().filter(|name| name.ends_with(".man")).count(), 1);
+}

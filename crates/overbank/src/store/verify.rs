@@ -62,10 +62,11 @@ impl Store {
     /// Reads the whole store once, in 256 KiB pieces.
     ///
     /// # Errors
-    /// `Io` if the superblock or the manifest cannot be read at all.
+    /// `Io` if the superblock or the manifest cannot be read at all; `InvalidOption` inside what a summary of the store calls.
     pub fn verify(&self) -> Result<VerifyReport> {
         let core = &*self.core;
         core.poison.check_process()?;
+        core.files.refuse_called("verification")?;
         let journal = lock(&core.journal);
         let catalog = self.catalog();
         let mut report = VerifyReport::default();

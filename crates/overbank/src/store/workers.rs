@@ -291,6 +291,10 @@ impl Workers {
         lock(&self.queue.state).closed = true;
         self.queue.wake.iter().for_each(Condvar::notify_one);
         for thread in self.threads.drain(..) {
+            // A job that had the last clone of the store.
+            if thread.thread().id() == std::thread::current().id() {
+                continue;
+            }
             // Jobs catch their own panics, so a thread has nothing to report here.
             let _ = thread.join();
         }

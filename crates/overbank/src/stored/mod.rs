@@ -49,7 +49,8 @@ const COPIED_BYTES_MAX: usize = 1 << 20;
 /// # Blocking
 /// [`update`](Stored::update) waits for other updates, and while a commit writes a sketch of more than 1 MiB; [`with`](Stored::with)
 /// waits for updates only. Nothing but the store's `commit` and [`Store::sketch`] blocks on the device: from asynchronous code call those
-/// by `spawn_blocking`. What is done inside `update` and `with` should be short, and must not use the same sketch again.
+/// by `spawn_blocking`. What is done inside `update` and `with` should be short; the same sketch, and the store's `commit`, `close` and
+/// `verify`, are refused there, for each would wait for the other.
 ///
 /// ```
 /// use overbank::sketch::HyperLogLog;
@@ -86,15 +87,19 @@ impl<S: Sketch> Stored<S> {
     ///
     /// # Errors
     /// `ReadOnly`, `Closed`, `Forked`; `Poisoned` once the store takes no more writes, or after a panic in a change of this sketch;
-    /// `BudgetExceeded` where an earlier change made the sketch grow beyond what the budget has: then nothing was changed.
+    /// `BudgetExceeded` where an earlier change made the sketch grow beyond what the budget has: then nothing was changed. `InvalidOption`
+    /// inside an `update` or `with` of the same sketch.
     pub fn update<R>(&self, change: impl FnOnce(&mut S) -> R) -> Result<R> {
         let summary = &*self.summary;
         summary.files.writable()?;
+        let caller = summary.files.caller(summary);
+        caller.refuse_own(S::KIND.name, &summary.name)?;
         let mut state = write(&summary.state);
         state.check(summary)?;
         state.charge()?;
         state.revision += 1;
         state.is_torn = true;
+        let _called = caller.call();
         let changed = change(&mut state.sketch);
         state.is_torn = false;
         Ok(changed)
@@ -103,12 +108,15 @@ impl<S: Sketch> Stored<S> {
     /// Looks at the sketch, beside others who look.
     ///
     /// # Errors
-    /// `Closed`, `Forked`, and `Poisoned` after a panic in a change.
+    /// `Closed`, `Forked`, and `Poisoned` after a panic in a change; `InvalidOption` inside an `update` or `with` of the same sketch.
     pub fn with<R>(&self, look: impl FnOnce(&S) -> R) -> Result<R> {
         let summary = &*self.summary;
         summary.files.check_process()?;
+        let caller = summary.files.caller(summary);
+        caller.refuse_own(S::KIND.name, &summary.name)?;
         let state = read(&summary.state);
         state.check(summary)?;
+        let _called = caller.call();
         Ok(look(&state.sketch))
     }
 

@@ -284,6 +284,28 @@ impl Subject for Kinds {
 }
 
 #[test]
+fn what_a_sketch_calls_is_refused_instead_of_waiting_for_itself() {
+    let store = Store::create_on(Arc::new(MemoryDevice::new()), options()).unwrap();
+    let all = All::open(&store).unwrap();
+    let refused = |error: Error| assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+    let waits = || {
+        refused(store.commit(b"inside").unwrap_err());
+        refused(store.close("distinct").unwrap_err());
+        refused(store.verify().unwrap_err());
+        refused(all.distinct.update(|_| ()).unwrap_err());
+        refused(all.distinct.with(|_| ()).unwrap_err());
+        all.values.update(|values| values.update(1.0, 1)).unwrap();
+    };
+    all.distinct.update(|_| waits()).unwrap();
+    all.distinct.with(|_| waits()).unwrap();
+    // Another store is no concern of this one's.
+    let other = Store::create_on(Arc::new(MemoryDevice::new()), options()).unwrap();
+    all.distinct.update(|_| other.commit(b"beside")).unwrap().unwrap();
+    store.commit(b"outside").unwrap();
+    assert_eq!(all.values.with(DdSketch::count).unwrap(), 2);
+}
+
+#[test]
 fn a_crash_anywhere_leaves_the_sketches_of_one_commit() {
     let states = explore::crash_everywhere(&Kinds { commits: 3 }, 0..2, 2);
     assert!(states >= 500, "only {states} crash states");

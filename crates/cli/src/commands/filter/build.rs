@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     let mut pass = Pass::new(&arguments.input, machine, Printed::Nothing, &interrupt)?;
     check_options(&arguments.filter, machine.memory, None, pass.threads)?;
     pass.check_inputs()?;
-    pass.appends = arguments.append;
+    (pass.resumes, pass.appends) = (arguments.resume, arguments.append);
     let wanted = Wanted {
         store: Some(&arguments.store),
         filter: &arguments.filter,
@@ -43,8 +43,8 @@ pub(super) fn run(arguments: &BuildArguments) -> CommandResult {
     announce::at("opened");
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
     let mut keys = Keys::new(&session, Act::Insert, machine.memory, commit_every, pass.clock());
-    pass.keys_before = session.resume_at().map_or(0, |_| session.filter().report().fingerprints);
-    let passed = pass.run(session.store.hasher(), session.resume_at(), &interrupt, &mut keys)?;
+    pass.keys_before = session.resumed_run().map_or(0, |_| session.filter().report().fingerprints);
+    let passed = pass.run(session.store.hasher(), session.resumed_run(), &interrupt, &mut keys)?;
     if !passed.complete {
         return Err(super::interrupted(keys.counts.rows, true, false));
     }

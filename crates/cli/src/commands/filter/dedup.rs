@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     if arguments.store.is_none() {
         interrupt.keeps_nothing();
     }
-    pass.appends = arguments.append;
+    (pass.resumes, pass.appends) = (arguments.resume, arguments.append);
     let wanted = Wanted {
         store: arguments.store.as_deref(),
         filter: &arguments.filter,
@@ -78,11 +78,11 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
     let session = Session::open(&wanted, threads, &scratch)?;
     announce::at("opened");
     let commit_every = Duration::from_secs_f64(arguments.commit_every);
-    let (hasher, resume_at) = (session.store.hasher(), session.resume_at());
-    pass.keys_before = resume_at.map_or(0, |_| session.filter().report().fingerprints);
+    let (hasher, resumed_run) = (session.store.hasher(), session.resumed_run());
+    pass.keys_before = resumed_run.map_or(0, |_| session.filter().report().fingerprints);
     let (passed, counts, removed) = if arguments.remove {
         let mut keys = Keys::new(&session, Act::Remove, machine.memory, commit_every, pass.clock());
-        let passed = pass.run(hasher, resume_at, &interrupt, &mut keys)?;
+        let passed = pass.run(hasher, resumed_run, &interrupt, &mut keys)?;
         (passed, keys.counts, Some(keys.changed))
     } else {
         let file = arguments.output.as_deref();
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &DedupArguments) -> CommandResult {
         let numbers = printed == Printed::Numbers;
         let keeps_new = !arguments.invert;
         let mut sieve = Sieve::new(&session, &scratch, machine.memory, keeps_new, numbers, output, pace)?;
-        let passed = pass.run(hasher, resume_at, &interrupt, &mut sieve)?;
+        let passed = pass.run(hasher, resumed_run, &interrupt, &mut sieve)?;
         (passed, sieve.counts, None)
     };
     if !passed.complete {

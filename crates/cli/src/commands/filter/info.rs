@@ -26,6 +26,14 @@ pub(super) fn run(arguments: &FilterInfoArguments) -> CommandResult {
 
 /// The filter of a store at `place` that is open to be asked, in what memory the store has.
 pub(in crate::commands) fn open(store: &Store, place: &Path) -> Result<Filter, Failure> {
+    require_filter(store, place)?;
+    let stored = Filter::stored_options(store, NAME)?;
+    let memory_bytes = store.budget().budget_bytes().min(stored.chosen_memory_bytes());
+    Ok(store.filter(NAME, stored.memory_bytes(memory_bytes).writers(1))?)
+}
+
+/// Refuses a store at `place` that holds no filter.
+pub(super) fn require_filter(store: &Store, place: &Path) -> Result<(), Failure> {
     if store.record(NAME).is_none() && has_profile(store) {
         return Err(Failure::Usage(format!(
             "{} holds no filter but counts: ask it with `overbank estimate`, top, distinct or quantile, or name a store that \
@@ -39,9 +47,7 @@ pub(in crate::commands) fn open(store: &Store, place: &Path) -> Result<Filter, F
             place.display()
         )));
     }
-    let stored = Filter::stored_options(store, NAME)?;
-    let memory_bytes = store.budget().budget_bytes().min(stored.chosen_memory_bytes());
-    Ok(store.filter(NAME, stored.memory_bytes(memory_bytes).writers(1))?)
+    Ok(())
 }
 
 /// What the filter of a store at `place` says of itself.

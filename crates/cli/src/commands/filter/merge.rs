@@ -23,6 +23,9 @@ pub(in crate::commands) fn run(arguments: &MergeArguments) -> CommandResult {
     check_memory(arguments.memory)?;
     let sources: Vec<Store> =
         arguments.from.iter().map(|place| open_to_read(place)).collect::<Result<_, _>>()?;
+    for (place, source) in arguments.from.iter().zip(&sources) {
+        info::require_filter(source, place)?;
+    }
     let key = StreamFields::common(&arguments.from, &sources)?;
     let interrupt = Interrupt::install().map_err(|error| {
         Failure::Usage(format!("cannot install the handler of Ctrl-C: {error}; run again"))
@@ -59,7 +62,9 @@ fn merge(
     commits: impl Fn(),
 ) -> Result<FilterFacts, Failure> {
     for (place, source) in arguments.from.iter().zip(sources) {
-        same_hash(&into, &arguments.into, source, place)?;
+        // A new one is built as the first.
+        let like = if into.commit_info().commit.0 > 0 { &arguments.into } else { &arguments.from[0] };
+        same_hash(&into, like, source, place)?;
     }
     if let Some(key) = key {
         key.adopt(&into, &arguments.into)?;

@@ -3,12 +3,13 @@
 use super::session::fit_chunks;
 use crate::announce;
 use crate::arguments::InputArguments;
-use crate::commands::input::{self, Input, ParsedRows};
+use crate::commands::input::{self, GoesOn, Input, ParsedRows};
 use crate::commands::losses::{Budget, Losses};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::resident;
+use crate::run_state::RunState;
 use overbank::KeyHasher;
 use overbank::pipeline::{self, Group, Stages};
 use overbank::profile::{Parse, ProfilePlan};
@@ -52,6 +53,8 @@ pub(super) struct Pass<'a> {
     options: Options,
     memory_bytes: u64,
     pub(super) threads: usize,
+    /// Whether it was to go on with an earlier pass.
+    pub(super) resumes: bool,
     /// Whether it adds to what an earlier pass left out.
     pub(super) appends: bool,
     /// How many keys the run had found that it goes on with.
@@ -88,7 +91,8 @@ impl<'a> Pass<'a> {
         // A line that shows progress would mix with rows on the same terminal.
         let is_quiet = machine.quiet || printed != Printed::Nothing && stdout().is_terminal();
         let memory_bytes = machine.memory;
-        Ok(Self { arguments, options, memory_bytes, threads, appends: false, keys_before: 0, is_quiet })
+        let (resumes, appends, keys_before) = (false, false, 0);
+        Ok(Self { arguments, options, memory_bytes, threads, resumes, appends, keys_before, is_quiet })
     }
 
     /// Finds an input that is not there, before there is a store.
@@ -111,23 +115,23 @@ impl<'a> Pass<'a> {
         Arc::clone(&self.options.waiter)
     }
 
-    /// Reads from `resume_at`, or from the start, to the end or an interrupt.
+    /// Reads from where `resumed` stood, or from the start, to the end or an interrupt.
     pub(super) fn run(
         self,
         hasher: KeyHasher,
-        resume_at: Option<&Position>,
+        resumed: Option<&RunState>,
         interrupt: &Interrupt,
         taker: &mut impl Take,
     ) -> Result<Passed, Failure> {
         let started = Instant::now();
         let plan = |memory_bytes| ProfilePlan::for_memory(memory_bytes).ok();
         let budget = Budget { memory_bytes: self.memory_bytes, threads: self.threads, plan };
-        let reader = match resume_at {
-            Some(position) => Reader::resume(self.options.clone(), position),
+        let reader = match resumed {
+            Some(run) => Reader::resume(self.options.clone(), &run.position),
             None => Reader::open(self.options.clone()),
         };
         let mut reader = reader.map_err(|error| budget.explain(error))?;
-        let goes_on = (resume_at.is_some(), self.appends);
+        let goes_on = GoesOn { run: resumed, resumes: self.resumes, appends: self.appends };
         let input = Input::new(self.arguments, &self.options, hasher, &reader, goes_on)?;
         let flow = Flow { input, taker: PhantomData };
         taker.begin(&reader)?;

@@ -232,11 +232,10 @@ impl<'s> Sieve<'s> {
         let output = self.output.mark(complete.is_some() && is_all_out)?;
         let owed = self.output.take_owed();
         let complete = complete == Some(true) && owed.is_none();
-        let position = position.clone().with_rows(self.rows_before);
         if let Some(owed) = owed {
             owed::keep(&self.session.store, owed)?;
         }
-        let run = RunState { complete, position };
+        let run = RunState { complete, position: position.clone() };
         let state = FilterState { run, job: self.session.job, window: self.panes.window(), output };
         announce::at("committing");
         self.session.store.commit(&state.to_bytes())?;
@@ -257,15 +256,19 @@ impl<'s> Sieve<'s> {
 
 impl Take for Sieve<'_> {
     fn begin(&mut self, reader: &Reader) -> Result<(), Failure> {
-        self.starts_at = Some(reader.position().clone());
+        self.starts_at = Some(reader.position().clone().with_rows(self.rows_before));
         self.output.check(reader.inputs())?;
         // If a signal calls the output away from what is owed, no chunk may come behind it.
         if owed::is_owed(&self.session.store) { self.start() } else { Ok(()) }
     }
 
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
-        self.start()?;
         let chunk = rows.chunk();
+        let has_rows = !rows.hashes().is_empty() || rows.keyless().len() > 0;
+        // A run that ends because it finds no row at all has changed nothing.
+        if has_rows || chunk.header().is_some() {
+            self.start()?;
+        }
         if !self.numbers && !chunk.is_empty() && chunk.is_parquet() != self.output.is_parquet() {
             return Err(Failure::Usage(format!(
                 "{} is {}Parquet, unlike the input before it, and one output cannot hold both; run it by itself, or ask for \
@@ -299,10 +302,14 @@ impl Take for Sieve<'_> {
             // A header has no answer to wait for.
             self.output.flush()?;
         }
-        self.has_news |= !rows.hashes().is_empty() || rows.keyless().len() > 0;
+        self.has_news |= has_rows;
         let since_commit = self.pace.clock.now().duration_since(self.committed_at);
         let is_due = self.may_commit() && self.has_news && since_commit >= self.pace.commit_every;
-        if is_due && self.arrivals.is_empty() { self.commit(&rows.position()?, None) } else { Ok(()) }
+        if is_due && self.arrivals.is_empty() {
+            self.commit(&rows.position()?.with_rows(self.rows_before), None)
+        } else {
+            Ok(())
+        }
     }
 
     fn stop(&mut self) -> Result<(), Failure> {
@@ -328,6 +335,7 @@ impl Take for Sieve<'_> {
         } else {
             self.output.flush()?;
         }
-        if self.session.kept { self.commit(position, Some(complete)) } else { Ok(()) }
+        let position = position.clone().with_rows(self.rows_before);
+        if self.session.kept { self.commit(&position, Some(complete)) } else { Ok(()) }
     }
 }

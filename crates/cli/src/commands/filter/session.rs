@@ -14,14 +14,14 @@ use crate::arguments::{FilterArguments, InputArguments, MachineArguments, PANES}
 use crate::commands::stream::working_threads;
 use crate::commands::{input, open_to_write};
 use crate::failure::Failure;
-use crate::run_state::{FilterState, Job, Window, WindowKind};
+use crate::run_state::{FilterState, Job, RunState, Window, WindowKind};
 use crate::stream_fields::StreamFields;
 use crate::{process, units};
 use overbank::Seed;
 use overbank::filter::cascade::{Filter, FilterOptions};
 use overbank::profile::ProfilePlan;
 use overbank::store::{Store, StoreOptions};
-use overbank_ingest::{Options, Position};
+use overbank_ingest::Options;
 use std::path::Path;
 
 /// Keys that a filter expects unless told otherwise.
@@ -104,9 +104,9 @@ impl Session {
         &self.filter
     }
 
-    /// Where the reader of the run that is gone on with stood.
-    pub(crate) fn resume_at(&self) -> Option<&Position> {
-        self.resumed.as_ref().map(|state| &state.run.position)
+    /// The run that is gone on with.
+    pub(crate) fn resumed_run(&self) -> Option<&RunState> {
+        self.resumed.as_ref().map(|state| &state.run)
     }
 }
 

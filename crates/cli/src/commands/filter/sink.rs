@@ -16,7 +16,7 @@
 
 use super::outlet::{self, Escape, Outlet, Owed};
 use crate::announce;
-use crate::commands::places;
+use crate::commands::places::{self, read_back};
 use crate::commands::unnamed::parent;
 use crate::failure::{Failure, STANDARD_OUTPUT};
 use crate::run_state::{Mark, MarkKind};
@@ -25,12 +25,9 @@ use rustix::fs::{AtFlags, FlockOperation, OFlags, fcntl_getfl, flock};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal as _, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
-
-/// Bytes read back at a time.
-const READ_BYTES: usize = 256 << 10;
 
 /// What the arguments say of the output.
 #[derive(Clone, Copy)]
@@ -389,25 +386,6 @@ impl Draft {
         named.persist(&self.target).map_err(|error| error.error)?;
         File::open(place)?.sync_all()
     }
-}
-
-/// Adds `bytes` from `start` on to `hash`.
-fn read_back(file: &File, start: u64, bytes: u64, hash: &mut Xxh3) -> io::Result<()> {
-    let mut buffer = vec![0; READ_BYTES];
-    let (mut at, end) = (start, start + bytes);
-    while at < end {
-        let wanted = usize::try_from(end - at).map_or(READ_BYTES, |left| left.min(READ_BYTES));
-        match file.read_at(&mut buffer[..wanted], at) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                hash.update(&buffer[..read]);
-                at += read as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 fn refused(output: &str, why: &str) -> Failure {

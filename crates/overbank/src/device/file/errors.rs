@@ -28,6 +28,22 @@ pub(super) fn classify(
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full { path: path.into(), needed_bytes },
         ErrorKind::NotFound => Error::NotFound { what: "file", name: name() },
         ErrorKind::AlreadyExists => Error::AlreadyExists { what: "file", name: name() },
-        _ => Error::Io { op, path: path.into(), source },
+        _ => match files_max(&source) {
+            Some(files_max) => Error::TooManyFiles { op, path: path.into(), files_max },
+            None => Error::Io { op, path: path.into(), source },
+        },
     }
+}
+
+/// How many files this process may have open, if an error says that there are so many.
+#[cfg(target_os = "linux")]
+fn files_max(error: &io::Error) -> Option<u64> {
+    use rustix::process::{Resource, getrlimit};
+    let is_limit = error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error());
+    if is_limit { getrlimit(Resource::Nofile).current } else { None }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn files_max(_: &io::Error) -> Option<u64> {
+    None
 }

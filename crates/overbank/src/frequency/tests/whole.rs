@@ -54,6 +54,25 @@ fn merge(bits: u32) {
 }
 
 #[test]
+fn a_merge_of_what_counted_nothing_writes_no_pages() {
+    let store = Store::in_memory(store_options()).unwrap();
+    let [a, b] = ["a", "b"].map(|name| store.frequency(name, small()).unwrap());
+    store.commit(b"").unwrap();
+    let files = || store.device().list().unwrap().len();
+    let before = files();
+    a.merge(&b).unwrap();
+    assert_eq!(files(), before);
+    let hashes = keys(&store, 0..9);
+    a.update(&hashes, None).unwrap();
+    a.merge(&b).unwrap();
+    b.merge(&a).unwrap();
+    assert_eq!((a.estimate(&hashes).unwrap(), b.estimate(&hashes).unwrap()), (vec![1; 9], vec![1; 9]));
+    b.remove(&hashes, None).unwrap();
+    a.merge(&b).unwrap();
+    assert_eq!((a.estimate(&hashes).unwrap(), a.total_weight(), b.total_weight()), (vec![1; 9], 9, 0));
+}
+
+#[test]
 fn a_merge_of_unequal_shapes_is_refused() {
     let store = Store::in_memory(store_options()).unwrap();
     let a = store.frequency("a", small()).unwrap();

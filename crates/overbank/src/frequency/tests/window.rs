@@ -232,3 +232,22 @@ fn a_window_is_closed_by_its_name_and_no_pane_alone() {
     assert_eq!(store.budget().available_bytes(), free);
     assert_eq!(window(&store, 32).total_weight(), 5);
 }
+
+#[test]
+fn a_window_is_removed_by_its_name_open_or_not() {
+    for is_open in [true, false] {
+        let store = Store::create_on(Arc::new(SimDevice::new(1)), store_options()).unwrap();
+        let beside = store.frequency("w2", small().memory_bytes(2_700_000)).unwrap();
+        let panes = window(&store, 32);
+        panes.update(&keys(&store, 0..5), None).unwrap();
+        store.commit(b"").unwrap();
+        let panes = is_open.then_some(panes);
+        store.remove("w").unwrap();
+        assert!(matches!(store.remove("w"), Err(Error::NotFound { .. })));
+        store.commit(b"1").unwrap();
+        let names: Vec<String> = store.summaries().into_iter().map(|summary| summary.name).collect();
+        assert_eq!(names, ["w2"]);
+        drop((panes, beside));
+        assert_eq!(window(&store, 32).total_weight(), 0);
+    }
+}

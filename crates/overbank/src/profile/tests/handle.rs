@@ -3,6 +3,8 @@
 use super::*;
 use crate::Error;
 use crate::frequency::FrequencyOptions;
+use crate::sketch::HyperLogLog;
+use crate::store::FORMAT_VERSION;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 fn place() -> Store {
@@ -156,6 +158,81 @@ fn what_a_pass_calls_is_refused_instead_of_waiting_for_itself() {
     assert_eq!(profile.rows().unwrap(), 3);
     store.commit(b"").unwrap();
     store.close("profile").unwrap();
+}
+
+/// A parser that asks the profile that it works for.
+struct Asking<'a>(&'a Profile, Slices);
+
+impl Parse for Asking<'_> {
+    type Chunk = Vec<(u16, u64)>;
+    type Rows = SliceRows;
+    type Error = crate::Error;
+
+    fn parse(&self, chunk: Self::Chunk, rows: &mut SliceRows) -> Result<()> {
+        assert!(matches!(self.0.rows(), Err(Error::InvalidOption { .. })));
+        self.1.parse(chunk, rows)
+    }
+}
+
+/// Nor for a commit of another thread, which waits for the pass.
+#[test]
+fn what_a_pass_calls_is_refused_what_waits_for_a_commit() {
+    for options in [ProfileOptions::new().memory_bytes(MEMORY_BYTES_MIN), with_flash()] {
+        let store = place();
+        let profile = store.profile("profile", options).unwrap();
+        let other = store.profile("other", with_flash()).unwrap();
+        let users = store.sketch("users", || HyperLogLog::new(8, store.hasher())).unwrap();
+        let parser = Asking(&profile, parser(false));
+        let refused = |error: Error| assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+        let mut chunks = 0;
+        std::thread::scope(|scope| {
+            let mut commit = None;
+            let update = profile.update(2, &parser, || {
+                chunks += 1;
+                if chunks == 1 {
+                    commit = Some(scope.spawn(|| store.commit(b"beside").map(drop)));
+                    while !profile.summary.turns.is_wanted() {
+                        std::thread::yield_now();
+                    }
+                    refused(store.commit(b"inside").unwrap_err());
+                    refused(store.close("users").unwrap_err());
+                    refused(store.verify().unwrap_err());
+                    // The commit has it, for it has a sketch on flash.
+                    refused(other.update(1, &parser.1, || Ok(None)).unwrap_err());
+                    assert_eq!(store.format_version(), FORMAT_VERSION);
+                    users.update(|users| users.update_batch(&[parser.1.hasher.hash(b"a")]))?;
+                }
+                Ok((chunks < 4).then(|| vec![(1, 1)]))
+            });
+            update.unwrap();
+            commit.unwrap().join().unwrap().unwrap();
+        });
+        assert_eq!((profile.rows().unwrap(), store.position()), (3, b"beside".to_vec()));
+        store.commit(b"behind").unwrap();
+    }
+}
+
+#[test]
+fn a_profile_is_removed_with_its_sketch_on_flash() {
+    for is_open in [true, false] {
+        let (store, parser) = (place(), parser(false));
+        let files = || store.device().list().unwrap().len();
+        store.sketch("profile/own", || HyperLogLog::new(8, store.hasher())).unwrap();
+        store.commit(b"").unwrap();
+        let before = files();
+        let profile = store.profile("profile", with_flash()).unwrap();
+        count_in(&profile, &parser, 2, &[vec![(1, 1); 10]]);
+        store.commit(b"").unwrap();
+        assert!(files() > before);
+        let profile = is_open.then_some(profile);
+        store.remove("profile").unwrap();
+        store.commit(b"").unwrap();
+        let names: Vec<String> = store.summaries().into_iter().map(|summary| summary.name).collect();
+        assert_eq!((names, files()), (vec!["profile/own".to_owned()], before));
+        drop(profile);
+        let again = store.profile("profile", with_flash()).unwrap();
+        assert_eq!(again.rows().unwrap(), 0);
+    }
 }
 
 /// What a panic leaves half-done is neither answered nor committed.

@@ -1,7 +1,7 @@
 //! What waits for a commit and what does not, without a clock: the commit is parked, and what must not wait is done meanwhile. If it
 //! waited, the test would hang.
 
-use super::handles::open;
+use super::handles::{Held, open};
 use super::*;
 use crate::device::sim::planted::{Instead, WithoutDataSync};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -125,6 +125,70 @@ fn a_publish_beside_another_is_refused() {
         let_on.send(()).unwrap();
         assert!(!publish.join().unwrap().unwrap());
     });
+}
+
+#[test]
+fn the_last_clone_may_be_a_jobs() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), options().threads(2)).unwrap();
+    open(&store, "a").unwrap();
+    let (ended, told) = sync_channel(1);
+    let (gate, parked, let_on) = gate();
+    let last = store.clone();
+    store.workers().spawn(move || {
+        gate.pass();
+        last.commit(b"by the job")?;
+        drop(last);
+        ended.send(()).unwrap();
+        Ok(())
+    });
+    parked.recv().unwrap();
+    drop(store);
+    let_on.send(()).unwrap();
+    told.recv().unwrap();
+    assert_eq!(Store::open_on(device, options()).unwrap().position(), b"by the job");
+}
+
+/// A summary that commits its own store while that prepares it.
+struct Committing(Mutex<Option<Store>>);
+
+impl Participant for Committing {
+    fn structure(&self) -> Structure {
+        Structure { id: 909, version: 1 }
+    }
+
+    fn prepare(&self) -> Result<Prepared> {
+        let store = lock(&self.0).take().unwrap();
+        store.commit(b"inside")?;
+        Ok(Prepared::Unchanged)
+    }
+
+    fn committed(&self) {}
+}
+
+#[test]
+fn who_prepares_or_opens_is_refused_instead_of_waiting_for_itself() {
+    let device = Arc::new(MemoryDevice::new());
+    let store = Store::create_on(device.clone(), options()).unwrap();
+    let refused = |error: Error| assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+    store.attach("committing", Arc::new(Committing(Mutex::new(Some(store.clone()))))).unwrap();
+    refused(store.commit(b"outside").unwrap_err());
+    store.remove("committing").unwrap();
+    let again = store.open_with::<Held>("a", |_| open(&store, "a").map(|_| panic!("it was opened twice")));
+    refused(again.map(drop).unwrap_err());
+    let handle = open(&store, "a").unwrap();
+    store.commit(b"1").unwrap();
+    let published = handle.publisher.publish(|| {
+        refused(store.commit(b"inside").unwrap_err());
+        None
+    });
+    assert!(!published.unwrap());
+    assert_eq!(store.position(), b"1");
+
+    let reader = Store::open_read_only_on(device, options()).unwrap();
+    let refreshed = reader.open_with::<Held>("a", |_| reader.refresh().map(|_| panic!("it moved on")));
+    refused(refreshed.map(drop).unwrap_err());
+    assert!(!reader.refresh().unwrap());
 }
 
 #[test]
