@@ -210,16 +210,25 @@ impl Shared {
         if own.view.as_ref().is_none_or(|view| view.edit != self.tree.edits()) {
             self.look_anew(own);
         }
-        let mut sum = sum + own.count(prefix);
-        let Some(view) = &own.view else { return Ok(Found { sum, on_flash: None, has_news: false }) };
+        let Some(view) = &own.view else {
+            return Ok(Found { sum: sum + own.count(prefix), on_flash: None, has_news: false });
+        };
         let frozen = &view.version.frozen;
+        // All misses of the cache are under way before the first one is waited for.
         frozen.iter().for_each(|packed| packed.entries.prefetch(prefix));
-        let is_enough = |sum: i64| presence && sum > 0 && !view.removes;
+        own.prefetch(prefix);
+        // Most of what is known is in the oldest runs; the cells, which are asked last, have it least. Where removals may take off what is
+        // there, all of it counts.
+        let is_enough = |sum: i64| presence && sum > 0 && !view.removes && !view.has_late_removals;
+        let mut sum = sum;
         for packed in frozen {
             if is_enough(sum) {
                 break;
             }
             sum = sum.saturating_add(packed.entries.count(prefix)?);
+        }
+        if !is_enough(sum) {
+            sum = sum.saturating_add(own.count(prefix));
         }
         let has_runs = !view.version.runs.is_empty();
         let is_sure = presence && sum > 0 && !view.has_late_removals;
