@@ -13,7 +13,7 @@ use super::class::WriteClass;
 use super::query::has_late_removals;
 use super::shards::{Open, ShardState, Shards};
 use super::shared::Shared;
-use super::table::{FilterVersion, FrozenView};
+use super::table::{FilterRun, FilterVersion, FrozenView};
 use crate::Result;
 use crate::filter::run::{FingerprintSegment, PackedRun, RunKind, Sign, count_many};
 use crate::lock::try_lock;
@@ -253,7 +253,9 @@ impl Shared {
     /// The sum of what RAM has of a key, and the runs on flash of a version.
     fn with_flash(&self, prefix: u64, sum: i64, version: &FilterVersion) -> Result<i64> {
         self.tend_fronts(version);
-        let pieces = version.runs.iter().flat_map(|run| &run.pieces);
+        // Pieces follow each other in hash order: one of a run may have the key.
+        let piece_of = |run: &'_ FilterRun| run.pieces.partition_point(|piece| piece.ends_before(prefix));
+        let pieces = version.runs.iter().filter_map(|run| run.pieces.get(piece_of(run)));
         let runs: Vec<&FingerprintSegment> = pieces.map(|piece| &**piece).collect();
         let mut sum = [sum];
         count_many(&self.files, &runs, &[prefix], runs.len(), &mut sum)?;
