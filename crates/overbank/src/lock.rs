@@ -7,6 +7,7 @@ use std::sync::{
 use std::time::Duration;
 
 /// Takes the lock.
+#[inline]
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

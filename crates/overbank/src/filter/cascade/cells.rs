@@ -18,6 +18,8 @@
 //! Source: Amble, Knuth, Ordered Hash Tables (1974); Gonnet, Munro, The Analysis of Linear Probing Sort by the Use of a New Mathematical
 //! Transform (1984).
 
+use crate::bits::prefetch::prefetch;
+
 /// Cells behind the last home, for what is crowded out there.
 const SLACK: usize = 64;
 /// Marks a cell as taken; no entry has this bit.
@@ -53,6 +55,12 @@ impl Cells {
     /// Entries that are in, an occurrence each.
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Tells the cache that an entry will soon be looked for.
+    #[inline]
+    pub(super) fn prefetch(&self, entry: u64) {
+        prefetch(&self.cells, self.home(entry));
     }
 
     /// How often an entry is in.

@@ -52,10 +52,17 @@ impl Shared {
     /// Tells `answer` the place of each prefix and the sum of its counts; see [`Shared::sums`].
     pub(super) fn ask(
         &self,
-        prefixes: impl Iterator<Item = u64>,
+        mut prefixes: impl ExactSizeIterator<Item = u64>,
         presence: bool,
-        answer: impl FnMut(usize, i64),
+        mut answer: impl FnMut(usize, i64),
     ) -> Result<()> {
+        if prefixes.len() == 1 {
+            // What a batch makes ready for its keys costs one alone a tenth of its read.
+            return prefixes.try_for_each(|prefix| {
+                answer(0, self.sum(prefix, presence)?);
+                Ok(())
+            });
+        }
         let at_once = self.options.questions();
         ask_in_order(prefixes, at_once, |prefixes, sums| self.sums(prefixes, presence, sums), answer)
     }

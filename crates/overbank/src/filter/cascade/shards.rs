@@ -193,6 +193,14 @@ impl<W, V> ShardState<W, V> {
         self.open.as_ref().map_or(0, |open| self.cells.count(prefix & open.mask))
     }
 
+    /// Tells the cache that a key will soon be looked for in the cells.
+    #[inline]
+    pub(super) fn prefetch(&self, prefix: u64) {
+        if let Some(open) = &self.open {
+            self.cells.prefetch(prefix & open.mask);
+        }
+    }
+
     /// Adds an occurrence of a key to the cells; how many these have then, or `None` if they take it not: they are closed, full, or
     /// open for another class.
     #[inline]

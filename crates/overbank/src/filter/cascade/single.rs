@@ -13,7 +13,7 @@ use super::class::WriteClass;
 use super::query::has_late_removals;
 use super::shards::{Open, ShardState, Shards};
 use super::shared::Shared;
-use super::table::{FilterVersion, FrozenView};
+use super::table::{FilterRun, FilterVersion, FrozenView};
 use crate::Result;
 use crate::filter::run::{FingerprintSegment, PackedRun, RunKind, Sign, count_many};
 use crate::lock::try_lock;
@@ -210,16 +210,25 @@ impl Shared {
         if own.view.as_ref().is_none_or(|view| view.edit != self.tree.edits()) {
             self.look_anew(own);
         }
-        let mut sum = sum + own.count(prefix);
-        let Some(view) = &own.view else { return Ok(Found { sum, on_flash: None, has_news: false }) };
+        let Some(view) = &own.view else {
+            return Ok(Found { sum: sum + own.count(prefix), on_flash: None, has_news: false });
+        };
         let frozen = &view.version.frozen;
+        // All misses of the cache are under way before the first one is waited for.
         frozen.iter().for_each(|packed| packed.entries.prefetch(prefix));
-        let is_enough = |sum: i64| presence && sum > 0 && !view.removes;
+        own.prefetch(prefix);
+        // Most of what is known is in the oldest runs; the cells, which are asked last, have it least. Where removals may take off what is
+        // there, all of it counts.
+        let is_enough = |sum: i64| presence && sum > 0 && !view.removes && !view.has_late_removals;
+        let mut sum = sum;
         for packed in frozen {
             if is_enough(sum) {
                 break;
             }
             sum = sum.saturating_add(packed.entries.count(prefix)?);
+        }
+        if !is_enough(sum) {
+            sum = sum.saturating_add(own.count(prefix));
         }
         let has_runs = !view.version.runs.is_empty();
         let is_sure = presence && sum > 0 && !view.has_late_removals;
@@ -244,7 +253,9 @@ impl Shared {
     /// The sum of what RAM has of a key, and the runs on flash of a version.
     fn with_flash(&self, prefix: u64, sum: i64, version: &FilterVersion) -> Result<i64> {
         self.tend_fronts(version);
-        let pieces = version.runs.iter().flat_map(|run| &run.pieces);
+        // Pieces follow each other in hash order: one of a run may have the key.
+        let piece_of = |run: &'_ FilterRun| run.pieces.partition_point(|piece| piece.ends_before(prefix));
+        let pieces = version.runs.iter().filter_map(|run| run.pieces.get(piece_of(run)));
         let runs: Vec<&FingerprintSegment> = pieces.map(|piece| &**piece).collect();
         let mut sum = [sum];
         count_many(&self.files, &runs, &[prefix], runs.len(), &mut sum)?;

@@ -88,6 +88,7 @@ pub(super) struct Prober<'a> {
 impl<'a> Prober<'a> {
     /// # Errors
     /// `Corrupt`, as far as it can lead astray: the order of the fingerprints is not checked.
+    #[inline]
     pub(super) fn new(body: &'a [u8], max: u64) -> Result<Self> {
         Ok(Prober { parts: Parts::of(body, max)?, word: 0, zeros: 0, deltas: None })
     }
@@ -96,6 +97,7 @@ impl<'a> Prober<'a> {
     ///
     /// # Errors
     /// `Corrupt` if it is there, and the block's counts are not those of an encoder.
+    #[inline]
     pub(super) fn count(&mut self, fingerprint: u64) -> Result<i64> {
         match self.find(fingerprint) {
             Some(i) => self.count_of(i),
@@ -104,11 +106,14 @@ impl<'a> Prober<'a> {
     }
 
     /// The count of the `i`-th fingerprint.
+    #[inline]
     fn count_of(&mut self, i: usize) -> Result<i64> {
+        if self.parts.header.exceptions == 0 { Ok(1) } else { self.count_among(i) }
+    }
+
+    /// As [`Prober::count_of`], where some counts are not 1.
+    fn count_among(&mut self, i: usize) -> Result<i64> {
         let header = self.parts.header;
-        if header.exceptions == 0 {
-            return Ok(1);
-        }
         let deltas = match &mut self.deltas {
             Some(deltas) => deltas,
             none => {
@@ -120,6 +125,7 @@ impl<'a> Prober<'a> {
         Ok(deltas.binary_search_by_key(&(i as u32), |delta| delta.0).map_or(1, |at| 1 + deltas[at].1))
     }
 
+    #[inline]
     fn find(&mut self, fingerprint: u64) -> Option<usize> {
         let header = self.parts.header;
         let offset = fingerprint.checked_sub(header.base)?;

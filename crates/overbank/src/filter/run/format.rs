@@ -75,6 +75,17 @@ impl Header {
         self.lows_at() + (self.keys * self.low_bits as usize).div_ceil(8)
     }
 
+    #[cold]
+    fn refused(&self, zero: u8) -> Error {
+        let found = format!("{self:?}, {zero}");
+        corrupt(8, "a run's block header", "at least one key, at most 63 low bits", found)
+    }
+
+    #[cold]
+    fn too_long(&self, bytes: usize) -> Error {
+        corrupt(8, "the bytes of a run's block", bytes, self.exceptions_at())
+    }
+
     pub(super) fn encode(&self, body: &mut [u8]) {
         body[..8].copy_from_slice(&self.base.to_le_bytes());
         body[8..10].copy_from_slice(&(self.keys as u16).to_le_bytes());
@@ -87,9 +98,10 @@ impl Header {
 
 impl<'a> Parts<'a> {
     /// Takes a body apart; no field leads outside it, and no fingerprint is above `max`.
+    #[inline]
     pub(super) fn of(body: &'a [u8], max: u64) -> Result<Parts<'a>> {
         let Some((head, _)) = body.split_first_chunk::<HEADER_BYTES>() else {
-            return Err(corrupt(0, "the length of a run's block", BODY_BYTES, body.len()));
+            return Err(too_short(body.len()));
         };
         let [b0, b1, b2, b3, b4, b5, b6, b7, k0, k1, e0, e1, h0, h1, low_bits, zero] = *head;
         let number = |low, high| usize::from(u16::from_le_bytes([low, high]));
@@ -101,11 +113,10 @@ impl<'a> Parts<'a> {
             low_bits: low_bits.into(),
         };
         if header.keys == 0 || header.exceptions > header.keys || low_bits > 63 || zero != 0 {
-            let found = format!("{header:?}, {zero}");
-            return Err(corrupt(8, "a run's block header", "at least one key, at most 63 low bits", found));
+            return Err(header.refused(zero));
         }
         if header.exceptions_at() > body.len() {
-            return Err(corrupt(8, "the bytes of a run's block", body.len(), header.exceptions_at()));
+            return Err(header.too_long(body.len()));
         }
         let (highs, lows) = body[HEADER_BYTES..header.exceptions_at()].split_at(header.high_words * 8);
         let parts = Parts { header, highs, lows, exceptions: &body[header.exceptions_at()..] };
@@ -120,6 +131,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The last high part follows from where the highs end. No sum of base, high and low exceeds `max` then.
+    #[inline]
     fn check_span(&self, max: u64) -> Result<()> {
         let Header { base, keys, high_words, low_bits, .. } = self.header;
         let last = self.high_word(high_words.wrapping_sub(1));
@@ -130,9 +142,21 @@ impl<'a> Parts<'a> {
         // The last low is at most all ones; that the fingerprint itself is at most `max` is checked where it is decoded.
         match span.map(|span| base.checked_add(span & !((1 << low_bits) - 1))) {
             Some(Some(least)) if least <= max => Ok(()),
-            _ => Err(corrupt(12, "the span of a run's block", format!("at most {max:#x}"), "more, or none")),
+            _ => Err(beyond(max)),
         }
     }
+}
+
+// What is wrong with a body, told apart from the checks, so that these are short enough to stand where a block is looked at.
+
+#[cold]
+fn too_short(bytes: usize) -> Error {
+    corrupt(0, "the length of a run's block", BODY_BYTES, bytes)
+}
+
+#[cold]
+fn beyond(max: u64) -> Error {
+    corrupt(12, "the span of a run's block", format!("at most {max:#x}"), "more, or none")
 }
 
 /// What a run says of itself.

@@ -63,6 +63,11 @@ impl FingerprintSegment {
         first.max(self.kind.hash(self.first))..=last
     }
 
+    /// Whether all that it may have stands before the fingerprint of `prefix`, in hash order.
+    pub(crate) fn ends_before(&self, prefix: u64) -> bool {
+        self.kind.fingerprint_of(*self.hashes().end()) < self.kind.fingerprint_of(prefix)
+    }
+
     /// What its fingerprints are.
     pub fn kind(&self) -> RunKind {
         self.kind

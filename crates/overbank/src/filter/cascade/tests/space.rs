@@ -90,6 +90,8 @@ fn a_merge_that_was_cut_off_goes_on_after_a_restart() {
         filter.shared().tree.table.fronts.limit(0);
         assert_eq!(filter.report().occurrences, 1_500_000);
         assert_eq!(filter.count_many(&there).unwrap(), vec![1; there.len()]);
+        // One at a time, of each run one piece is asked, on either side of the border.
+        assert!(there.iter().all(|&hash| filter.count(hash).unwrap() == 1));
         let before = image.io_counts().blocks_read;
         filter.settle().unwrap();
         let read = image.io_counts().blocks_read - before;
