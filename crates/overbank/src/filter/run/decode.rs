@@ -44,8 +44,8 @@ pub(super) fn disorder(first: u64) -> crate::Error {
 fn add_highs(parts: Parts<'_>, lows: &mut [u64]) -> Result<()> {
     let (base, low_bits) = (parts.header.base, parts.header.low_bits);
     let mut i = 0usize;
-    for (at, word) in parts.highs.as_chunks::<8>().0.iter().enumerate() {
-        let mut word = u64::from_le_bytes(*word);
+    for at in 0..parts.header.high_words() {
+        let mut word = parts.high_word(at);
         let bits = (at * 64) as u64;
         while word != 0 {
             let Some(low) = lows.get_mut(i) else { return Err(other_ones(parts, i + 1)) };
@@ -146,13 +146,12 @@ impl<'a> Prober<'a> {
 
     /// The place in the highs behind the `high`-th zero, where the fingerprints of this high part begin; not below the one asked before.
     fn behind_zeros(&mut self, high: u64) -> usize {
-        let words = &self.parts.highs.as_chunks::<8>().0[self.word..];
-        let (passed, zeros) = pass_zeros(words, high - self.zeros);
+        let (passed, zeros) = pass_zeros(&self.parts.highs[self.word..], high - self.zeros);
         self.word += passed;
         self.zeros += zeros;
         let behind = match high - self.zeros {
             0 => 0,
-            rank => select_in_word(!self.parts.high_word(self.word), (rank - 1) as u32) as usize + 1,
+            rank => select_in_word(!self.parts.high_word(self.word), (rank - 1).min(64) as u32) as usize + 1,
         };
         self.word * 64 + behind
     }
@@ -166,7 +165,8 @@ impl<'a> Prober<'a> {
         range: &RangeInclusive<u64>,
         mut each: impl FnMut(u64, i64),
     ) -> Result<()> {
-        let Header { base, keys, high_words, low_bits, .. } = self.parts.header;
+        let Header { base, keys, low_bits, .. } = self.parts.header;
+        let high_words = self.parts.header.high_words();
         let high = range.start().saturating_sub(base) >> low_bits;
         let mut place = self.behind_zeros(high);
         let Some(mut i) = place.checked_sub(high as usize) else { return Ok(()) };

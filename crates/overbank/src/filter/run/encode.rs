@@ -21,7 +21,7 @@ pub(super) struct Cutter<'a> {
 struct Plan {
     keys: usize,
     low_bits: u32,
-    high_words: usize,
+    high_bytes: usize,
     bytes: usize,
 }
 
@@ -76,13 +76,13 @@ impl<'a> Cutter<'a> {
     fn plan(&self, start: usize, keys: usize) -> Plan {
         let span = self.all.fingerprints[start + keys - 1] - self.all.fingerprints[start];
         let exception_bytes = self.exception_bits(start, start + keys).div_ceil(8) as usize;
-        // Where lg(span / n) is rounded down, its neighbours can be shorter by the rounding to words and bytes.
+        // Where lg(span / n) is rounded down, its neighbours can be shorter by the rounding to bytes.
         let middle = (span / keys as u64).checked_ilog2().unwrap_or(0);
         let of = |low_bits: u32| {
             let highs = (span >> low_bits) + keys as u64;
-            let high_words = highs.div_ceil(64) as usize;
-            let bytes = HEADER_BYTES + high_words * 8 + field_bytes(low_bits, keys) + exception_bytes;
-            Plan { keys, low_bits, high_words, bytes }
+            let high_bytes = highs.div_ceil(8) as usize;
+            let bytes = HEADER_BYTES + high_bytes + field_bytes(low_bits, keys) + exception_bytes;
+            Plan { keys, low_bits, high_bytes, bytes }
         };
         let around = [of(middle.saturating_sub(1)), of(middle), of((middle + 1).min(63))];
         around.into_iter().min_by_key(|plan| plan.bytes).unwrap_or(around[1])
@@ -104,13 +104,13 @@ impl<'a> Cutter<'a> {
 
 fn encode(part: Part<'_>, plan: Plan, body: &mut [u8]) {
     let base = part.fingerprints[0];
-    let Plan { keys, low_bits, high_words, .. } = plan;
-    let header = Header { base, keys, exceptions: part.deltas.len(), high_words, low_bits };
+    let Plan { keys, low_bits, high_bytes, .. } = plan;
+    let header = Header { base, keys, exceptions: part.deltas.len(), high_bytes, low_bits };
     header.encode(body);
     let (_, rest) = body.split_at_mut(header.highs_at());
-    let (highs, rest) = rest.split_at_mut(high_words * 8);
+    let (highs, rest) = rest.split_at_mut(high_bytes);
     let (lows, rest) = rest.split_at_mut(header.exceptions_at() - header.lows_at());
-    encode_highs(part.fingerprints, low_bits, highs.as_chunks_mut::<8>().0);
+    encode_highs(part.fingerprints, low_bits, highs);
     pack_fields(low_bits, base, part.fingerprints, lows);
     let exceptions = exceptions::encode(part.deltas, part.first);
     rest[..exceptions.len()].copy_from_slice(&exceptions);
@@ -118,9 +118,10 @@ fn encode(part: Part<'_>, plan: Plan, body: &mut [u8]) {
 }
 
 /// Sets bit `high + i` for each fingerprint. The word is collected in a register and stored each time: that most fingerprints share
-/// it with the one before need not be guessed.
-fn encode_highs(fingerprints: &[u64], low_bits: u32, words: &mut [[u8; 8]]) {
-    words.fill([0; 8]);
+/// it with the one before need not be guessed. The last word may lack bytes, and is 0 in these.
+fn encode_highs(fingerprints: &[u64], low_bits: u32, highs: &mut [u8]) {
+    highs.fill(0);
+    let (words, last) = highs.as_chunks_mut::<8>();
     let base = fingerprints[0];
     let (mut word, mut at) = (0u64, 0u64);
     for (fingerprint, i) in fingerprints.iter().zip(0u64..) {
@@ -128,6 +129,9 @@ fn encode_highs(fingerprints: &[u64], low_bits: u32, words: &mut [[u8; 8]]) {
         let kept = if place / 64 == at { word } else { 0 };
         at = place / 64;
         word = kept | 1 << (place % 64);
-        words[at as usize] = word.to_le_bytes();
+        if let Some(whole) = words.get_mut(at as usize) {
+            *whole = word.to_le_bytes();
+        }
     }
+    last.copy_from_slice(&word.to_le_bytes()[..last.len()]);
 }

@@ -3,12 +3,12 @@
 //! A run is a segment (`segment/format.rs`) of [`STRUCTURE`]. Its blocks decode alone:
 //!
 //! ```text
-//!   0      8        10           12           14         15   16              …            …                4080
-//!   ┼ base ┼ keys n ┼ exceptions ┼ high words ┼ low bits ┼ 0 ┼ highs, words ┼ lows, bytes ┼ exceptions ┼ 0 ┤
-//!     u64    u16      u16          u16          u8
+//!   0      8        10           12           14         15      16       …      …            4080
+//!   ┼ base ┼ keys n ┼ exceptions ┼ high words ┼ low bits ┼ spare ┼ highs ┼ lows ┼ exceptions ┼ 0 ┤
+//!     u64    u16      u16          u16          u8         u8
 //!
 //!   fingerprint i = base + (high << low_bits | low)       base is the first one
-//!   highs        bit high + i is one for fingerprint i; the last word is not 0
+//!   highs        bit high + i is one for fingerprint i; words of 64 bits, the last of which is not 0 and lacks its last `spare` bytes
 //!   lows         n fields of low_bits, least significant bit first, to a whole byte
 //!   exceptions   for each fingerprint whose count is not 1, to a whole byte: the distance of its index from the last one's,
 //!                the first one's from −1, in Elias-gamma code; then its count: −1 as 1, 2 as 2 … (−k as 2 k − 1, k as
@@ -22,8 +22,8 @@
 //!   ┼ fingerprint bits ┼ sign ┼ 0 …  ┼ tombstones ┼ occurrences ┤      entries with counts below 0; sum of the counts above 0
 //! ```
 //!
-//! The sign is 0 for insertions and 1 for removals, whose counts are all above 0. Version 1 had only insertions; its bytes are those
-//! of version 2, and its removals are all tombstones.
+//! The sign is 0 for insertions and 1 for removals, whose counts are all above 0. Version 2 had whole words of highs: no spare bytes.
+//! Version 1 had only insertions; its bytes are those of version 2, and its removals are all tombstones.
 
 use super::Sign;
 use crate::error::corrupt_bytes as corrupt;
@@ -32,7 +32,7 @@ use crate::store::Structure;
 use crate::{Error, Result};
 
 /// A run, and the version of its blocks and meta bytes.
-pub(super) const STRUCTURE: Structure = Structure { id: 18, version: 2 };
+pub(super) const STRUCTURE: Structure = Structure { id: 18, version: 3 };
 /// The oldest version that is read.
 pub(super) const OLDEST_VERSION: u16 = 1;
 
@@ -48,7 +48,7 @@ pub(super) struct Header {
     pub(super) base: u64,
     pub(super) keys: usize,
     pub(super) exceptions: usize,
-    pub(super) high_words: usize,
+    pub(super) high_bytes: usize,
     pub(super) low_bits: u32,
 }
 
@@ -56,7 +56,10 @@ pub(super) struct Header {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts<'a> {
     pub(super) header: Header,
-    pub(super) highs: &'a [u8],
+    /// The words of the highs but the last.
+    pub(super) highs: &'a [[u8; 8]],
+    /// The last word of the highs; 0 where there is none.
+    last_high: u64,
     pub(super) lows: &'a [u8],
     /// The exceptions, and zeros up to the body's end.
     pub(super) exceptions: &'a [u8],
@@ -67,8 +70,13 @@ impl Header {
         HEADER_BYTES
     }
 
+    /// Words of the highs, of which the last may lack bytes.
+    pub(super) fn high_words(&self) -> usize {
+        self.high_bytes.div_ceil(8)
+    }
+
     pub(super) fn lows_at(&self) -> usize {
-        HEADER_BYTES + self.high_words * 8
+        HEADER_BYTES + self.high_bytes
     }
 
     pub(super) fn exceptions_at(&self) -> usize {
@@ -76,9 +84,10 @@ impl Header {
     }
 
     #[cold]
-    fn refused(&self, zero: u8) -> Error {
-        let found = format!("{self:?}, {zero}");
-        corrupt(8, "a run's block header", "at least one key, at most 63 low bits", found)
+    fn refused(&self, spare: u8) -> Error {
+        let found = format!("{self:?}, {spare} spare");
+        let expected = "at least one key, at most 63 low bits and 7 spare bytes";
+        corrupt(8, "a run's block header", expected, found)
     }
 
     #[cold]
@@ -90,9 +99,9 @@ impl Header {
         body[..8].copy_from_slice(&self.base.to_le_bytes());
         body[8..10].copy_from_slice(&(self.keys as u16).to_le_bytes());
         body[10..12].copy_from_slice(&(self.exceptions as u16).to_le_bytes());
-        body[12..14].copy_from_slice(&(self.high_words as u16).to_le_bytes());
+        body[12..14].copy_from_slice(&(self.high_words() as u16).to_le_bytes());
         body[14] = self.low_bits as u8;
-        body[15] = 0;
+        body[15] = (self.high_words() * 8 - self.high_bytes) as u8;
     }
 }
 
@@ -103,23 +112,27 @@ impl<'a> Parts<'a> {
         let Some((head, _)) = body.split_first_chunk::<HEADER_BYTES>() else {
             return Err(too_short(body.len()));
         };
-        let [b0, b1, b2, b3, b4, b5, b6, b7, k0, k1, e0, e1, h0, h1, low_bits, zero] = *head;
+        let [b0, b1, b2, b3, b4, b5, b6, b7, k0, k1, e0, e1, h0, h1, low_bits, spare] = *head;
         let number = |low, high| usize::from(u16::from_le_bytes([low, high]));
         let header = Header {
             base: u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
             keys: number(k0, k1),
             exceptions: number(e0, e1),
-            high_words: number(h0, h1),
+            high_bytes: (number(h0, h1) * 8).saturating_sub(spare.into()),
             low_bits: low_bits.into(),
         };
-        if header.keys == 0 || header.exceptions > header.keys || low_bits > 63 || zero != 0 {
-            return Err(header.refused(zero));
+        if header.keys == 0 || header.exceptions > header.keys || low_bits > 63 || spare > 7 {
+            return Err(header.refused(spare));
         }
         if header.exceptions_at() > body.len() {
             return Err(header.too_long(body.len()));
         }
-        let (highs, lows) = body[HEADER_BYTES..header.exceptions_at()].split_at(header.high_words * 8);
-        let parts = Parts { header, highs, lows, exceptions: &body[header.exceptions_at()..] };
+        let (highs, lows) = body[HEADER_BYTES..header.exceptions_at()].split_at(header.high_bytes);
+        let (highs, last_high) = highs.split_at(header.high_words().saturating_sub(1) * 8);
+        let mut last_word = [0; 8];
+        last_word[..last_high.len()].copy_from_slice(last_high);
+        let (highs, last_high) = (highs.as_chunks().0, u64::from_le_bytes(last_word));
+        let parts = Parts { header, highs, last_high, lows, exceptions: &body[header.exceptions_at()..] };
         parts.check_span(max)?;
         Ok(parts)
     }
@@ -127,15 +140,19 @@ impl<'a> Parts<'a> {
     /// The `i`-th word of the highs; 0 past their end.
     #[inline(always)]
     pub(super) fn high_word(&self, i: usize) -> u64 {
-        self.highs.as_chunks::<8>().0.get(i).map_or(0, |word| u64::from_le_bytes(*word))
+        match self.highs.get(i) {
+            Some(word) => u64::from_le_bytes(*word),
+            None if i == self.highs.len() => self.last_high,
+            None => 0,
+        }
     }
 
     /// The last high part follows from where the highs end. No sum of base, high and low exceeds `max` then.
     #[inline]
     fn check_span(&self, max: u64) -> Result<()> {
-        let Header { base, keys, high_words, low_bits, .. } = self.header;
-        let last = self.high_word(high_words.wrapping_sub(1));
-        let ones_end = (high_words * 64).saturating_sub(last.leading_zeros() as usize);
+        let Header { base, keys, low_bits, .. } = self.header;
+        let last = self.last_high;
+        let ones_end = (self.header.high_words() * 64).saturating_sub(last.leading_zeros() as usize);
         let span = (ones_end.checked_sub(keys).map(|high| high as u64))
             .filter(|&high| last != 0 && high <= u64::MAX >> low_bits)
             .map(|high| high << low_bits | ((1 << low_bits) - 1));
