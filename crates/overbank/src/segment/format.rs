@@ -4,8 +4,8 @@
 //!   block 0 …            n          n + f       n + f + m     n + f + m + 1
 //!   ├── data bodies ─────┼─ fences ─┼─ meta ────┼─ footer ────┤       every block sealed; the seal's tag is the part
 //!
-//!   Fences and meta that fit behind the footer are there, and have no blocks of their own (f = m = 0): where a segment is
-//!   short, one block is all that follows its data.
+//!   What of the fences fills no block, and meta, are behind the footer if they fit there, and meta has no block of its own (m = 0):
+//!   where a segment is short, one block is all that follows its data (f = m = 0).
 //!
 //!   fences   2^lg_buckets + 1 bucket starts, u32      n remainders, u32        padding 0
 //!   meta     the structure's own bytes                                         padding 0
@@ -15,7 +15,8 @@
 //!            ┼ seed fingerprint   ┼ blocks ┼ entries ┼ first hash   ┼ last hash  ┼ meta bytes   ┼ zeros ─┼ fences, meta │ padding 0
 //! ```
 //!
-//! Version 2, which is read, had fences and meta in blocks of their own always.
+//! Versions 2 and 3 are read. Version 2 had fences and meta in blocks of their own always; version 3 where they did not fit behind the
+//! footer together. Where the fences fill no block, the bytes are those of version 3, which the footer then says.
 
 use super::SegmentKind;
 use crate::bytes::ByteReader;
@@ -27,7 +28,7 @@ use crate::{Error, HashKind, Result};
 use std::path::Path;
 
 /// The version of this layout, and the oldest that is read.
-pub(super) const VERSION: u16 = 3;
+pub(super) const VERSION: u16 = 4;
 const OLDEST_VERSION: u16 = 2;
 const MAGIC: &[u8; 8] = b"OVBKSEGM";
 pub(super) const FOOTER_BYTES: usize = 72;
@@ -51,13 +52,19 @@ pub(super) fn lg_buckets_for(blocks: u64) -> u32 {
 
 /// How many blocks follow the data of a segment of `blocks` blocks without meta.
 pub(crate) fn blocks_behind(blocks: u64) -> u64 {
-    let fences_bytes = fences_bytes(blocks);
-    if is_short(fences_bytes) { 1 } else { 1 + fences_bytes.div_ceil(BODY_BYTES as u64) }
+    let bytes = fences_bytes(blocks);
+    let (whole, tail) = (bytes / BODY_BYTES as u64, bytes % BODY_BYTES as u64);
+    if is_short(tail) { 1 + whole } else { 2 + whole }
 }
 
 /// Bytes of the encoded fences, without padding.
 fn fences_bytes(blocks: u64) -> u64 {
     if blocks == 0 { 0 } else { ((1u64 << lg_buckets_for(blocks)) + 1) * 4 + blocks * 4 }
+}
+
+/// The version that a segment of `blocks` blocks is of, if not of an older one.
+pub(super) fn version_of(blocks: u64) -> u16 {
+    if fences_bytes(blocks) < BODY_BYTES as u64 { VERSION - 1 } else { VERSION }
 }
 
 /// Whether so many bytes of fences and meta fit behind the footer.
@@ -83,19 +90,24 @@ impl Footer {
         fences_bytes(self.blocks)
     }
 
-    /// Whether fences and meta are in the footer's block.
-    pub(super) fn has_all(&self) -> bool {
-        self.version > OLDEST_VERSION && is_short(self.fences_bytes().saturating_add(self.meta_bytes))
+    /// Bytes of the fences that are behind the footer, with meta behind them; `None` where both have blocks of their own.
+    pub(super) fn tail_bytes(&self) -> Option<u64> {
+        let tail = match self.version {
+            OLDEST_VERSION => return None,
+            3 => self.fences_bytes(),
+            _ => self.fences_bytes() % BODY_BYTES as u64,
+        };
+        is_short(tail.saturating_add(self.meta_bytes)).then_some(tail)
     }
 
     /// How many blocks the fences take.
     pub(super) fn fences_blocks(&self) -> u64 {
-        if self.has_all() { 0 } else { self.fences_bytes().div_ceil(BODY_BYTES as u64) }
+        (self.fences_bytes() - self.tail_bytes().unwrap_or(0)).div_ceil(BODY_BYTES as u64)
     }
 
     /// How many blocks the structure's own bytes take.
     pub(super) fn meta_blocks(&self) -> u64 {
-        if self.has_all() { 0 } else { self.meta_bytes.div_ceil(BODY_BYTES as u64) }
+        if self.tail_bytes().is_some() { 0 } else { self.meta_bytes.div_ceil(BODY_BYTES as u64) }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -172,8 +184,8 @@ impl Footer {
             return Err(corrupt_bytes(40, "first hash", expected, format!("{found:#x}")));
         }
         fields.zeros(8)?;
-        if footer.has_all() {
-            fields.take((footer.fences_bytes() + footer.meta_bytes) as usize)?;
+        if let Some(tail_bytes) = footer.tail_bytes() {
+            fields.take((tail_bytes + footer.meta_bytes) as usize)?;
         }
         fields.only_zeros_left()?;
         Ok(footer)

@@ -15,8 +15,8 @@
 //!
 //! | | CPU | block reads | block writes | RAM |
 //! |---|---|---|---|---|
-//! | write n blocks | CRC32C and XXH3 of each | 0 | n + 1; beyond 900, n + n/952 + 2 | 1 MiB, 2 if written behind, and 9 bytes a block until `finish` |
-//! | open | | 1; beyond 900, n/952 + 2, and the meta bytes' | 0 | 4.25 to 4.5 bytes a block: 1.1 MiB a GiB |
+//! | write n blocks | CRC32C and XXH3 of each | 0 | n + 1; beyond 944, n + n/952 + 1 or 2 | 1 MiB, 2 if written behind, and 9 bytes a block until `finish` |
+//! | open | | 1; beyond 944, n/952 + 1 or 2, and the meta bytes' | 0 | 4.25 to 4.5 bytes a block: 1.1 MiB a GiB |
 //! | `find` | two cache misses | 0 | 0 | 0 |
 //! | look up k hashes | | k | 0 | depth × 4 KiB |
 //! | [`reads`]: k blocks of several files | | k, neighbours in one request | 0 | a bound on what is in flight |

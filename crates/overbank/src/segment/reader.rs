@@ -73,21 +73,24 @@ impl Segment {
         let fences_at = footer.blocks;
         let meta_at = fences_at + footer.fences_blocks();
         let fences_bytes = footer.fences_bytes();
-        let (fences, meta, fences_in) = if footer.has_all() {
+        let tail_bytes = footer.tail_bytes();
+        let whole_bytes = fences_bytes - tail_bytes.unwrap_or(0);
+        let mut fences = read_part(&*file, owner, fences_at..meta_at, whole_bytes, FENCES_TAG)?;
+        let meta = if let Some(tail_bytes) = tail_bytes {
             // The footer has seen to it that there are so many bytes.
             let rest = last.get(FOOTER_BYTES..).unwrap_or_default();
-            let (fences, rest) = rest.split_at(fences_bytes as usize);
-            (fences.to_vec(), rest[..footer.meta_bytes as usize].to_vec(), blocks - 1)
+            let (tail, rest) = rest.split_at(tail_bytes as usize);
+            fences.extend_from_slice(tail);
+            rest[..footer.meta_bytes as usize].to_vec()
         } else {
-            let fences = read_part(&*file, owner, fences_at..meta_at, fences_bytes, FENCES_TAG)?;
             let meta_end = meta_at + footer.meta_blocks();
-            (fences, read_part(&*file, owner, meta_at..meta_end, footer.meta_bytes, META_TAG)?, fences_at)
+            read_part(&*file, owner, meta_at..meta_end, footer.meta_bytes, META_TAG)?
         };
         let fences = if footer.blocks == 0 {
             Fences::new(&Default::default())
         } else {
             let hashes = (footer.first_hash, footer.last_hash);
-            Fences::decode(&fences, footer.blocks, hashes, fences_in * BLOCK_BYTES as u64, path)?
+            Fences::decode(&fences, footer.blocks, hashes, fences_at * BLOCK_BYTES as u64, path)?
         };
         let is_synced = AtomicBool::new(true);
         Ok(Self { file, owner, file_ref: *file_ref, footer, fences, meta, is_synced })

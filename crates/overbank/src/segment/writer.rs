@@ -1,7 +1,7 @@
 //! Writes a segment as a stream.
 
 use super::fences::{Borders, Fences};
-use super::format::{BLOCKS_MAX, DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG, VERSION};
+use super::format::{BLOCKS_MAX, DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG, VERSION, version_of};
 use super::{BODY_BYTES, Segment, SegmentKind};
 use crate::device::behind::Pieces;
 use crate::device::block::{self, BlockOwner, Seal};
@@ -176,7 +176,7 @@ impl SegmentWriter {
     /// Writes what follows the data.
     fn write_rest(&mut self, meta: &[u8]) -> Result<(FileRef, Footer, Fences)> {
         let footer = Footer {
-            version: self.version,
+            version: self.version.min(version_of(self.blocks())),
             kind: self.kind,
             blocks: self.blocks(),
             entries: self.entries,
@@ -186,8 +186,10 @@ impl SegmentWriter {
         };
         let fences = Fences::new(&self.borders);
         let (encoded, mut last) = (fences.encode(), footer.encode());
-        if footer.has_all() {
-            last.extend_from_slice(&encoded);
+        if let Some(tail_bytes) = footer.tail_bytes() {
+            let (whole, tail) = encoded.split_at(encoded.len() - tail_bytes as usize);
+            self.push_part(FENCES_TAG, whole)?;
+            last.extend_from_slice(tail);
             last.extend_from_slice(meta);
         } else {
             self.push_part(FENCES_TAG, &encoded)?;
