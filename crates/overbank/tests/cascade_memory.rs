@@ -153,6 +153,32 @@ fn streams_that_are_asked_for_hold_the_budget() {
     }
 }
 
+/// All that waits in one hash range: with room for that a round would hold eight times what a key has been given.
+#[test]
+fn a_stream_of_one_key_holds_the_budget_and_is_new_once() {
+    for threads in [0, 2] {
+        let trial = Trial::new(1, threads, least(1), 300_000);
+        let arrivals_bytes = 24 << 20;
+        let mut arrivals = Arrivals::new(arrivals_bytes).unwrap();
+        let hasher = trial.store.hasher();
+        let heavy = [hasher.hash_u64(u64::MAX); BATCH as usize];
+        let (mut between, mut new) = (0, 0);
+        for turn in 0..3 {
+            // A different key ends each batch of the same one.
+            while !arrivals.is_full() {
+                let _ = arrivals.push(&heavy);
+                between += arrivals.push(&[hasher.hash_u64(between)]) as u64;
+            }
+            let answers = arrivals.insert_if_absent(&trial.filter).unwrap();
+            assert_eq!(answers[0], turn == 0, "the first of all is new, the first of later turns is not");
+            new += answers.iter().filter(|new| **new).count() as u64;
+        }
+        // The keys between are new, the heavy one is once; a wrong answer is one in a million.
+        assert_eq!(new, between + 1);
+        trial.check(&format!("one key, {threads} threads"), arrivals_bytes + batches_bytes(1));
+    }
+}
+
 #[test]
 fn keys_that_are_asked_one_by_one_hold_the_budget() {
     for threads in [0, 2] {

@@ -206,9 +206,11 @@ pub(crate) fn filter_bytes(memory_bytes: u64) -> usize {
     bytes(memory_bytes / 8 * 3).max(FILTER_BYTES_MIN)
 }
 
-/// The share of keys that wait.
+/// The share of keys that wait: the more there are, the fewer sweeps over flash answer them. Where there is enough for the parser's least,
+/// it is as large as the filter's.
 pub(crate) fn waiting_bytes(memory_bytes: u64) -> usize {
-    bytes(memory_bytes / 4)
+    const AMPLE_BYTES: u64 = 128 << 20;
+    bytes(memory_bytes / 4 + memory_bytes.saturating_sub(AMPLE_BYTES) / 4)
 }
 
 /// The share of rows that wait in RAM.

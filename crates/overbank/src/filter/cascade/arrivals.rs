@@ -17,10 +17,15 @@ use crate::lock::lock;
 use crate::{KeyHash, Result};
 use std::sync::Arc;
 
-/// Rounds of a large batch: what a round needs is an eighth of what it would need at once.
-const ROUNDS_MAX: usize = 8;
+/// Rounds of a large batch: each looks through all hashes, some 1 ns each, for those of its range; more would take more of that, and
+/// fewer more memory a round.
+const ROUNDS_MAX: usize = 32;
+/// Bytes of a key of a round: twice its hash and its place, for the sort.
+const ROUND_KEY_BYTES: usize = 32;
 /// Bytes of a waiting key: its hash, its answer, and its share of a round.
-const KEY_BYTES: usize = 8 + 1 + 6;
+const KEY_BYTES: usize = 8 + 1 + (ROUND_KEY_BYTES * 5 / 4).div_ceil(ROUNDS_MAX);
+/// Keys that a round takes at a time at least; their places are part of [`ROUND_BYTES`].
+const ROUND_KEYS_MIN: usize = 1 << 14;
 /// RAM of a round whatever the number of keys.
 const ROUND_BYTES: usize = 4 << 20;
 /// The least RAM: that of a round, and half as much for keys.
@@ -36,7 +41,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Room for `memory_bytes`, 15 a key.
+    /// Room for `memory_bytes`, 11 a key.
     ///
     /// # Errors
     /// `InvalidOption` below 6 MiB.
@@ -118,6 +123,34 @@ impl Group<'_> {
 
     fn others(&self) -> impl Iterator<Item = usize> {
         self.places[1..].iter().map(|place| place[1] as usize)
+    }
+}
+
+/// Places of the keys of a round, sorted by fingerprint: no more of them than a round's share and a quarter, whatever the keys.
+struct RoundPlaces {
+    places: Vec<[u64; 2]>,
+    scratch: Vec<[u64; 2]>,
+    sorter: Sorter<[u64; 2]>,
+    keys_max: usize,
+}
+
+impl RoundPlaces {
+    fn new(keys: usize, rounds: usize) -> Self {
+        let keys_max = (keys / rounds * 5 / 4).max(ROUND_KEYS_MIN);
+        Self {
+            places: Vec::with_capacity(keys_max.min(keys)),
+            scratch: Vec::new(),
+            sorter: Sorter::new(),
+            keys_max,
+        }
+    }
+
+    /// Takes as many as it may from the front, in order of arrival, and sorts them.
+    fn sorted<'a>(&mut self, mask: u64, places: &mut impl Iterator<Item = (&'a u64, u64)>) -> &[[u64; 2]] {
+        self.places.clear();
+        self.places.extend(places.take(self.keys_max).map(|(prefix, place)| [prefix & mask, place]));
+        self.sorter.sort(&mut self.places, &mut self.scratch);
+        &self.places
     }
 }
 
@@ -208,34 +241,46 @@ impl Shared {
             self.freeze_all()?;
         }
         let rounds = prefixes.len().div_ceil(self.options.questions()).next_power_of_two().min(ROUNDS_MAX);
-        let (mut places, mut scratch, mut sorter) = (Vec::new(), Vec::new(), Sorter::new());
-        let (mut asked, mut sums) = (Vec::new(), Vec::new());
+        let mut round_places = RoundPlaces::new(prefixes.len(), rounds);
         for round in 0..rounds as u64 {
-            let class = self.state().writes;
-            let mask = self.place(class).mask;
             let in_round = |prefix: u64| rounds == 1 || prefix >> (64 - rounds.ilog2()) == round;
-            places.clear();
-            places.extend(
-                (prefixes.iter().zip(0u64..))
-                    .filter(|one| in_round(*one.0))
-                    .map(|(prefix, i)| [prefix & mask, i]),
-            );
-            sorter.sort(&mut places, &mut scratch);
-            let alike: Vec<&[[u64; 2]]> = places.chunk_by(|a, b| a[0] == b[0]).collect();
-            for alike in alike.chunks(self.options.questions()) {
-                asked.clear();
-                // Whole prefixes: a generation that begins now has longer fingerprints.
-                asked.extend(alike.iter().map(|places| prefixes[places[0][1] as usize]));
-                let (Some(first), Some(last)) = (asked.first(), asked.last()) else { continue };
-                // Whoever asks in order to write does not rest, however long a sweep takes.
-                self.tree.note_writer();
-                // From the question to what follows from its answer, nobody else asks for these keys to insert or remove them.
-                let _held = self.tree.table.shards.hold_range(*first..=*last);
-                self.sums_side_by_side(&asked, presence, &mut sums)?;
-                let groups: Vec<Group<'_>> =
-                    alike.iter().zip(&sums).map(|(places, &sum)| Group { places, sum }).collect();
-                each(&groups, class)?;
+            let mut places = (prefixes.iter().zip(0u64..)).filter(|one| in_round(*one.0)).peekable();
+            // More keys than a round's share, most of them one key, come one part after the other: in order of arrival, so that a later
+            // part finds what an earlier one inserted.
+            while places.peek().is_some() {
+                let class = self.state().writes;
+                let part = round_places.sorted(self.place(class).mask, &mut places);
+                self.round(prefixes, part, class, presence, &mut each)?;
             }
+        }
+        Ok(())
+    }
+
+    /// The same for places that are sorted.
+    fn round(
+        self: &Arc<Self>,
+        prefixes: &[u64],
+        places: &[[u64; 2]],
+        class: WriteClass,
+        presence: bool,
+        each: &mut impl FnMut(&[Group<'_>], WriteClass) -> Result<()>,
+    ) -> Result<()> {
+        let (mut asked, mut sums) = (Vec::new(), Vec::new());
+        let mut alike = places.chunk_by(|a, b| a[0] == b[0]).peekable();
+        while alike.peek().is_some() {
+            let alike: Vec<&[[u64; 2]]> = alike.by_ref().take(self.options.questions()).collect();
+            asked.clear();
+            // Whole prefixes: a generation that begins now has longer fingerprints.
+            asked.extend(alike.iter().map(|places| prefixes[places[0][1] as usize]));
+            let (Some(first), Some(last)) = (asked.first(), asked.last()) else { continue };
+            // Whoever asks in order to write does not rest, however long a sweep takes.
+            self.tree.note_writer();
+            // From the question to what follows from its answer, nobody else asks for these keys to insert or remove them.
+            let _held = self.tree.table.shards.hold_range(*first..=*last);
+            self.sums_side_by_side(&asked, presence, &mut sums)?;
+            let groups: Vec<Group<'_>> =
+                alike.iter().zip(&sums).map(|(places, &sum)| Group { places, sum }).collect();
+            each(&groups, class)?;
         }
         Ok(())
     }
