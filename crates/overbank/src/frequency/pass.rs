@@ -131,6 +131,9 @@ impl Lanes<'_> {
         let pages = shape.pages_of(groups.start).start..shape.pages_of(groups.end - 1).end;
         let cursor = |log| Cursor::new(log, shape, pages.clone(), self.chunk_blocks);
         let mut cursors: Vec<Cursor<'_>> = self.logs.iter().map(|log| cursor(log)).collect();
+        // What lies before the lane's first page is in the same blocks as what follows: read together, a log by itself would cost a
+        // wait each.
+        prefetch(&self.sketch.files, &mut cursors, shape.pages_of(groups.start).end)?;
         for cursor in &mut cursors {
             cursor.take_below(pages.start, &mut |_| {})?;
         }
@@ -170,6 +173,8 @@ impl Lanes<'_> {
         let mut is_saturated = false;
         for first in pages.clone().step_by(STEP_PAGES) {
             let end = (first + STEP_PAGES as u64).min(pages.end);
+            // Chunks that are shorter than what a log has of a group run out at about the same page: they are filled again together.
+            prefetch(&self.sketch.files, cursors, end)?;
             let step = &mut blocks[(first - pages.start) as usize * BLOCK_BYTES..];
             for cursor in &mut *cursors {
                 let is_news = place.sequence < cursor.log.sequence;
