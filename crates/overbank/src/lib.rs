@@ -101,6 +101,7 @@ mod bits;
 pub mod bits;
 mod bytes;
 pub mod device;
+pub mod dictionary;
 pub mod error;
 pub mod filter;
 pub mod frequency;

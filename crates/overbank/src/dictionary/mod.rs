@@ -1,0 +1,3 @@
+//! The record of a key: exact keys and values beyond RAM, in hash order on flash.
+
+mod item;
