@@ -49,7 +49,8 @@ impl<T: Table> State<T> {
             let shapes = self.shapes();
             let in_memory: Vec<Span> = self.version.frozen.iter().map(|one| one.span).collect();
             let wanted = T::wanted(&self.writes, &shapes);
-            let choice = wanted.or_else(|| due(T::ORDER, &shapes, &in_memory, limits.flush_entries, policy));
+            let by_length = || due(T::ORDER, &shapes, &in_memory, limits.flush_entries, policy);
+            let choice = wanted.or_else(|| if T::BY_LENGTH { by_length() } else { None });
             let Some(choice) = choice else { return };
             self.begin_merge(choice, limits, Limits::PIECES_DUE_MAX);
         }

@@ -72,7 +72,6 @@ pub(crate) enum Order {
     /// They add up, so any runs may be merged.
     Sums,
     /// The newest one counts, so only neighbours in age are merged. Memtables are then frozen one after the other.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the dictionary's order; the room's tests use it"))]
     NewestWins,
 }
 
@@ -91,6 +90,8 @@ pub(crate) trait Table: Debug + Send + Sync + Sized + 'static {
 
     /// How entries of one key are understood.
     const ORDER: Order;
+    /// Whether merges are also due by the length of runs, beside those of [`Table::wanted`].
+    const BY_LENGTH: bool = true;
 
     /// Opens a committed segment.
     ///

@@ -175,12 +175,17 @@ impl<T: Table> State<T> {
         self.edit(Edit { removed, frozen, ..Edit::default() });
     }
 
-    /// Adds a segment that is as new as a memtable that is frozen now.
-    pub(crate) fn push_run(&mut self, segment: T::Segment, class: T::Class, level: i32) {
+    /// Adds a run of segments, in hash order, that is as new as a memtable that is frozen now.
+    pub(crate) fn push_run(
+        &mut self,
+        segments: impl IntoIterator<Item = T::Segment>,
+        class: T::Class,
+        level: i32,
+    ) {
         let span = Span { oldest: self.memtables, newest: self.memtables };
         self.memtables += 1;
         self.is_changed = true;
-        let (id, pieces) = (self.new_id(), vec![Arc::new(segment)]);
+        let (id, pieces) = (self.new_id(), segments.into_iter().map(Arc::new).collect());
         let run = Run { id, class, span, level, pieces, replaced: Size::default() };
         self.edit(Edit { run: Some(run), ..Edit::default() });
     }

@@ -193,7 +193,7 @@ impl Participant for Core {
 
     fn prepare(&self) -> Result<Prepared> {
         let shared = &self.shared;
-        shared.check_whole()?;
+        shared.gate.check_whole()?;
         if !shared.tree.is_changed() {
             return Ok(Prepared::Unchanged);
         }
@@ -210,7 +210,7 @@ impl Participant for Core {
     }
 
     fn close(&self) {
-        self.shared.close();
+        self.shared.gate.close();
         drop(lock(&self.reservation).take());
     }
 }

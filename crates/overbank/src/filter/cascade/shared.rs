@@ -5,13 +5,12 @@ use super::memtable::Memtable;
 use super::options::FilterOptions;
 use super::table::{FilterState, FilterTree};
 use super::writers::WriterSlots;
-use crate::device::Process;
 use crate::filter::run::{RunKind, Sign};
 use crate::lock::lock;
-use crate::store::Files;
-use crate::{Error, KeyHasher, Result};
+use crate::store::{Change, Files, Gate};
+use crate::{KeyHasher, Result};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// A writer's memtable, and what its entries belong to.
@@ -29,10 +28,7 @@ pub(super) struct Shared {
     pub(super) files: Files,
     /// The kind of all runs, but for the length of fingerprints.
     pub(super) kind: RunKind,
-    /// Where the store is, if it is open read-only.
-    pub(super) read_only: Option<PathBuf>,
-    /// The name of the filter in its store.
-    name: String,
+    pub(super) gate: Gate,
     /// How keys are hashed.
     pub(super) hasher: KeyHasher,
     pub(super) writers: WriterSlots,
@@ -41,14 +37,8 @@ pub(super) struct Shared {
     /// Which memtables have entries, or had a moment ago, a bit each. A bit changes under the memtable's lock.
     pub(super) filled: AtomicU64,
     pub(super) tree: Arc<FilterTree>,
-    /// The one that opened the store.
-    process: Process,
     /// The revision of what new entries belong to.
     revision: AtomicU64,
-    /// The store was told to close the filter.
-    is_closed: AtomicBool,
-    /// A thread panicked while it changed the filter.
-    is_broken: AtomicBool,
     /// How many memtables had been frozen when runs in RAM were last made ready for single questions. Whoever does that has the lock.
     pub(super) tended_memtables: AtomicU64,
     pub(super) tending: Mutex<()>,
@@ -67,11 +57,8 @@ impl Shared {
         let slots = if read_only.is_some() { 0 } else { options.writers };
         Arc::new_cyclic(|this| Shared {
             this: this.clone(),
-            name: name.to_owned(),
+            gate: Gate::new("filter", name, files.clone(), read_only),
             hasher,
-            process: Process::current(),
-            is_closed: AtomicBool::new(false),
-            is_broken: AtomicBool::new(false),
             writers: WriterSlots::new(slots),
             slots: (0..slots).map(slot).collect(),
             filled: AtomicU64::new(0),
@@ -80,7 +67,6 @@ impl Shared {
             options,
             files,
             kind: tree.table.kind,
-            read_only,
             tree,
             revision: AtomicU64::new(class.revision),
         })
@@ -117,54 +103,15 @@ impl Shared {
     /// Refuses those who go on with a filter that is closed, or in a fork.
     #[inline]
     pub(super) fn usable(&self) -> Result<()> {
-        // As the files say it, where it has to be said.
-        if !self.process.is_current() {
-            self.files.check_process()?;
-        }
-        if self.is_closed.load(Ordering::Relaxed) {
-            return Err(Error::Closed { name: self.name.clone() });
-        }
-        Ok(())
-    }
-
-    /// Refuses to commit what a panic may have left half-done.
-    pub(super) fn check_whole(&self) -> Result<()> {
-        if self.is_broken.load(Ordering::Relaxed) {
-            let why = format!("a thread panicked while it changed the filter {:?}", self.name);
-            return Err(Error::Poisoned { path: self.name.clone().into(), why });
-        }
-        Ok(())
-    }
-
-    /// From now on everything is refused.
-    pub(super) fn close(&self) {
-        self.is_closed.store(true, Ordering::Relaxed);
+        self.gate.usable()
     }
 
     /// Notes, when it is dropped by a panic, that the filter is not to be committed.
     pub(super) fn change(&self) -> Change<'_> {
-        Change { shared: self, was_panicking: std::thread::panicking() }
+        self.gate.change()
     }
 
     pub(super) fn writable(&self) -> Result<()> {
-        self.usable()?;
-        match &self.read_only {
-            Some(path) => Err(Error::ReadOnly { path: path.clone() }),
-            None => Ok(()),
-        }
-    }
-}
-
-/// A change under way.
-pub(super) struct Change<'a> {
-    shared: &'a Shared,
-    was_panicking: bool,
-}
-
-impl Drop for Change<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() && !self.was_panicking {
-            self.shared.is_broken.store(true, Ordering::Relaxed);
-        }
+        self.gate.writable()
     }
 }
