@@ -263,6 +263,16 @@ impl EliasFano {
         (index < self.len()).then(|| (index, self.get(index)))
     }
 
+    /// The indexes of the greatest value that is not above `value`, as often as it repeats; none if all are above.
+    #[inline]
+    pub fn last_run(&self, value: u64) -> std::ops::Range<usize> {
+        let end = value.checked_add(1).map_or(self.len(), |above| self.rank(above));
+        match end.checked_sub(1) {
+            Some(last) => self.rank(self.get(last))..end,
+            None => 0..0,
+        }
+    }
+
     /// All values in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         let mut index = 0;
@@ -418,6 +428,9 @@ mod tests {
                 let rank = values.partition_point(|value| *value < probe);
                 prop_assert_eq!(sequence.rank(probe), rank, "rank of {}", probe);
                 prop_assert_eq!(sequence.successor(probe), values.get(rank).map(|value| (rank, *value)));
+                let end = values.partition_point(|value| *value <= probe);
+                let start = end.checked_sub(1).map_or(0, |last| values.partition_point(|value| *value < values[last]));
+                prop_assert_eq!(sequence.last_run(probe), start..end, "run below {}", probe);
             }
             let bytes = sequence.to_bytes();
             prop_assert_eq!(bytes.len(), sequence.encoded_bytes());

@@ -8,7 +8,6 @@ pub(crate) const fn low_mask(width: u32) -> u64 {
 
 /// How many words hold `bits` bits.
 #[inline]
-#[cfg(any(test, feature = "internals"))]
 pub(crate) const fn words_for(bits: u64) -> u64 {
     bits.div_ceil(64)
 }

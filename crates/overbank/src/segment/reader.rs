@@ -1,7 +1,7 @@
 //! Opens a segment and reads its blocks.
 
-use super::fences::Fences;
-use super::format::{DATA_TAG, FENCES_TAG, FOOTER_BYTES, FOOTER_TAG, Footer, META_TAG};
+use super::format::{DATA_TAG, FOOTER_BYTES, FOOTER_TAG, Footer, INDEX_TAG, META_TAG, place_in_page};
+use super::index::BlockIndex;
 use super::{BODY_BYTES, Scan, SegmentKind};
 use crate::bytes::ByteReader;
 use crate::device::block::{self, BlockOwner};
@@ -25,13 +25,13 @@ pub struct Segment {
     owner: BlockOwner,
     file_ref: FileRef,
     footer: Footer,
-    fences: Fences,
+    index: BlockIndex,
     meta: Vec<u8>,
     is_synced: AtomicBool,
 }
 
 impl Segment {
-    /// Opens the segment that a [`SegmentWriter`](super::SegmentWriter) finished, and reads its fences and meta bytes.
+    /// Opens the segment that a [`SegmentWriter`](super::SegmentWriter) finished, and reads its index and meta bytes.
     ///
     /// # Cost
     /// A block read; of more than some 900 data blocks, or 4,008 bytes of meta, one more for every 952 data blocks and for every 4,080
@@ -70,30 +70,26 @@ impl Segment {
         let last = read_part(&*file, owner, blocks - 1..blocks, BODY_BYTES as u64, FOOTER_TAG)?;
         let footer = Footer::decode(&last, file_ref.bytes, path)?;
         same_kind(kind, oldest_version, footer.kind)?;
-        let fences_at = footer.blocks;
-        let meta_at = fences_at + footer.fences_blocks();
-        let fences_bytes = footer.fences_bytes();
+        let index_at = footer.blocks;
+        let meta_at = index_at + footer.index_blocks();
         let tail_bytes = footer.tail_bytes();
-        let whole_bytes = fences_bytes - tail_bytes.unwrap_or(0);
-        let mut fences = read_part(&*file, owner, fences_at..meta_at, whole_bytes, FENCES_TAG)?;
+        let whole_bytes = footer.index_bytes() - tail_bytes.unwrap_or(0);
+        let mut index = read_part(&*file, owner, index_at..meta_at, whole_bytes, INDEX_TAG)?;
         let meta = if let Some(tail_bytes) = tail_bytes {
             // The footer has seen to it that there are so many bytes.
             let rest = last.get(FOOTER_BYTES..).unwrap_or_default();
             let (tail, rest) = rest.split_at(tail_bytes as usize);
-            fences.extend_from_slice(tail);
+            index.extend_from_slice(tail);
             rest[..footer.meta_bytes as usize].to_vec()
         } else {
             let meta_end = meta_at + footer.meta_blocks();
             read_part(&*file, owner, meta_at..meta_end, footer.meta_bytes, META_TAG)?
         };
-        let fences = if footer.blocks == 0 {
-            Fences::new(&Default::default())
-        } else {
-            let hashes = (footer.first_hash, footer.last_hash);
-            Fences::decode(&fences, footer.blocks, hashes, fences_at * BLOCK_BYTES as u64, path)?
-        };
+        let hashes = (footer.first_hash, footer.last_hash);
+        let index_at = index_at * BLOCK_BYTES as u64;
+        let index = BlockIndex::decode(footer.index, &index, footer.blocks, hashes, index_at, path)?;
         let is_synced = AtomicBool::new(true);
-        Ok(Self { file, owner, file_ref: *file_ref, footer, fences, meta, is_synced })
+        Ok(Self { file, owner, file_ref: *file_ref, footer, index, meta, is_synced })
     }
 
     /// What a writer has just written; not durable yet.
@@ -102,11 +98,11 @@ impl Segment {
         owner: BlockOwner,
         file_ref: FileRef,
         footer: Footer,
-        fences: Fences,
+        index: BlockIndex,
         meta: &[u8],
     ) -> Self {
         let is_synced = AtomicBool::new(false);
-        Self { file, owner, file_ref, footer, fences, meta: meta.to_vec(), is_synced }
+        Self { file, owner, file_ref, footer, index, meta: meta.to_vec(), is_synced }
     }
 
     /// Makes it durable, unless it is. A failed sync is not tried again: the store is poisoned.
@@ -151,18 +147,18 @@ impl Segment {
         &self.meta
     }
 
-    /// RAM that the fences and the meta bytes take, in bytes.
+    /// RAM that the index and the meta bytes take, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.fences.memory_bytes() + self.meta.capacity()
+        self.index.memory_bytes() + self.meta.capacity()
     }
 
-    /// The blocks that may hold `hash` (its 64 most significant bits): none if it is outside the segment's range, else
-    /// one, and rarely more. A hash that is in the segment is in them.
+    /// The blocks that may hold `hash` (its 64 most significant bits): none if it is outside the segment's range. Under fences, one,
+    /// and rarely more; under a quantised index, all blocks of one page. A hash that is in the segment is in them.
     ///
     /// # Cost
     /// Two cache misses, no I/O.
     pub fn find(&self, hash: u64) -> Range<u64> {
-        self.fences.find(hash)
+        self.index.find(hash)
     }
 
     /// How many data blocks, from the first on, may hold a hash below `hash`: no other does.
@@ -170,7 +166,7 @@ impl Segment {
     /// # Cost
     /// Two cache misses, no I/O.
     pub fn blocks_below(&self, hash: u64) -> u64 {
-        self.fences.begin_below(hash)
+        self.index.begin_below(hash)
     }
 
     /// Reads data blocks with up to `depth` reads in flight; `done(i, body)` is called for `numbers[i]` as it arrives, in
@@ -216,6 +212,70 @@ impl Segment {
     /// The body of data block `number`, read as `bytes`, once its seal is checked.
     pub(crate) fn body_of<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<&'b [u8]> {
         body(bytes, self.owner, number, DATA_TAG, self.path())
+    }
+
+    /// The body of the page that data blocks `blocks` are, read as `bytes`, once their seals are checked: in `bytes` where it is one block,
+    /// put together in `joined` where there are more.
+    ///
+    /// # Errors
+    /// `Corrupt`, also where the blocks are not exactly one page.
+    pub fn page_of<'b>(
+        &self,
+        blocks: Range<u64>,
+        bytes: &'b [u8],
+        joined: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8]> {
+        let (first, count) = (blocks.start, blocks.end - blocks.start);
+        joined.clear();
+        for (place, bytes) in bytes.chunks_exact(BLOCK_BYTES).enumerate() {
+            let number = first + place as u64;
+            let (body, sequence) = sealed_body(bytes, self.owner, number, DATA_TAG, self.path())?;
+            let found = place_in_page(sequence);
+            if found != (place as u64, count) {
+                return Err(other_page(number, place as u64, count, found, self.path()));
+            }
+            if count == 1 {
+                return Ok(body);
+            }
+            joined.extend_from_slice(body);
+        }
+        Ok(joined)
+    }
+
+    /// Goes through all pages in order, `piece_bytes` at a time (a thread reads ahead if `is_ahead`), and makes the index again from them
+    /// alone: `page` is called with each page's blocks and body, and tells its first hash.
+    ///
+    /// # Cost
+    /// A scan.
+    ///
+    /// # Errors
+    /// `Corrupt`, also where the index that was made is not the one that is there; what `page` fails with; `InvalidOption` for a segment
+    /// with fences, which do not follow from first hashes alone.
+    pub fn rebuild(
+        &self,
+        piece_bytes: usize,
+        is_ahead: bool,
+        mut page: impl FnMut(Range<u64>, &[u8]) -> Result<u64>,
+    ) -> Result<()> {
+        let BlockIndex::Quantised(index) = &self.index else {
+            return crate::error::invalid("an index", "fences", "only a quantised one can be made again");
+        };
+        let mut pages = index.no_pages();
+        let mut scan = self.scan_pieces(0..self.footer.blocks, piece_bytes, is_ahead)?;
+        let mut is_in_order = true;
+        while let Some((blocks, body)) = scan.next_page()? {
+            let count = blocks.end - blocks.start;
+            let first_hash = page(blocks, body)?;
+            is_in_order = is_in_order && pages.check(first_hash, first_hash).is_ok();
+            if is_in_order {
+                pages.push(first_hash, first_hash, count);
+            }
+        }
+        if is_in_order && index.is_of(&pages) {
+            return Ok(());
+        }
+        let at = self.footer.blocks * BLOCK_BYTES as u64;
+        Err(corrupt(self.path(), at, "the block index", "that of the pages", "another"))
     }
 
     /// The file's name, for messages.
@@ -288,12 +348,30 @@ pub(super) fn body<'a>(
     tag: u32,
     path: &Path,
 ) -> Result<&'a [u8]> {
+    sealed_body(bytes, owner, number, tag, path).map(|(body, _)| body)
+}
+
+/// [`body`], and the sequence that its seal says.
+pub(super) fn sealed_body<'a>(
+    bytes: &'a [u8],
+    owner: BlockOwner,
+    number: u64,
+    tag: u32,
+    path: &Path,
+) -> Result<(&'a [u8], u64)> {
     let seal = block::check(bytes, owner, number, path)?;
     if seal.tag != tag {
         let at = number * BLOCK_BYTES as u64;
         return Err(corrupt(path, at, "block tag", format!("{tag:#010x}"), format!("{:#010x}", seal.tag)));
     }
-    Ok(&bytes[..BODY_BYTES])
+    Ok((&bytes[..BODY_BYTES], seal.sequence))
+}
+
+/// The error where block `number` is not the one at `place` of a page of `blocks`, but another, as its seal says.
+pub(super) fn other_page(number: u64, place: u64, blocks: u64, found: (u64, u64), path: &Path) -> Error {
+    let told = |(place, blocks): (u64, u64)| format!("{place} of {blocks}");
+    let at = number * BLOCK_BYTES as u64;
+    corrupt(path, at, "a block's place in its page", told((place, blocks)), told(found))
 }
 
 /// The first `bytes` bytes of the bodies of `blocks`, what follows being zero. The file is known to be that long.

@@ -1,11 +1,16 @@
 //! Writes a segment as a stream.
 
-use super::fences::{Borders, Fences};
-use super::format::{BLOCKS_MAX, DATA_TAG, FENCES_TAG, FOOTER_TAG, Footer, META_TAG, VERSION, version_of};
-use super::{BODY_BYTES, Segment, SegmentKind};
+use super::fences::Borders;
+use super::format::{
+    BLOCKS_MAX, DATA_TAG, FOOTER_TAG, Footer, INDEX_TAG, IndexKind, META_TAG, VERSION, page_sequence,
+};
+use super::index::{BlockIndex, Collected};
+use super::quantised::Pages;
+use super::{BODY_BYTES, Quanta, Segment, SegmentKind};
 use crate::device::behind::Pieces;
 use crate::device::block::{self, BlockOwner, Seal};
 use crate::device::{BLOCK_BYTES, DeviceFile};
+use crate::error::invalid;
 use crate::store::{FileId, FileRef, Files};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -35,7 +40,7 @@ pub struct SegmentWriter {
     file: Arc<dyn DeviceFile>,
     owner: BlockOwner,
     kind: SegmentKind,
-    borders: Borders,
+    collected: Collected,
     entries: u64,
     sealed: Sealed,
     finished: bool,
@@ -71,6 +76,31 @@ impl SegmentWriter {
         piece_bytes: usize,
         is_behind: bool,
     ) -> Result<Self> {
+        Self::create_collecting(files, kind, Collected::Fences(Borders::default()), piece_bytes, is_behind)
+    }
+
+    /// [`SegmentWriter::create_pieces`] of a segment whose pages begin where `quanta` do: it takes pages, [`SegmentWriter::push_page`], and
+    /// its index names the one page of a hash.
+    ///
+    /// # Errors
+    /// What [`Files::create`] says.
+    pub fn create_quantised(
+        files: &Files,
+        kind: SegmentKind,
+        quanta: Quanta,
+        piece_bytes: usize,
+        is_behind: bool,
+    ) -> Result<Self> {
+        Self::create_collecting(files, kind, Collected::Quantised(Pages::new(quanta)), piece_bytes, is_behind)
+    }
+
+    fn create_collecting(
+        files: &Files,
+        kind: SegmentKind,
+        collected: Collected,
+        piece_bytes: usize,
+        is_behind: bool,
+    ) -> Result<Self> {
         let (id, file) = files.create()?;
         let sealed = Sealed::new(Arc::clone(&file), piece_bytes, is_behind);
         Ok(Self {
@@ -79,7 +109,7 @@ impl SegmentWriter {
             file,
             owner: files.owner(id),
             kind,
-            borders: Borders::default(),
+            collected,
             entries: 0,
             sealed,
             finished: false,
@@ -125,7 +155,10 @@ impl SegmentWriter {
         entries: u64,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<()> {
-        let last = if self.borders.len() == 0 { 0 } else { self.borders.last_hash() };
+        let Collected::Fences(borders) = &mut self.collected else {
+            return invalid("a block", "one by itself", "a segment with a quantised index takes pages");
+        };
+        let last = if borders.len() == 0 { 0 } else { borders.last_hash() };
         if first_hash < last || last_hash < first_hash {
             return Err(Error::InvalidOption {
                 name: "a block's hashes",
@@ -133,25 +166,47 @@ impl SegmentWriter {
                 why: format!("blocks come in hash order, after {last:#x}"),
             });
         }
-        if self.blocks() >= BLOCKS_MAX {
-            return Err(Error::InvalidOption {
-                name: "a block",
-                value: format!("number {}", self.borders.len()),
-                why: format!("a segment has at most {BLOCKS_MAX} blocks"),
-            });
+        has_room(borders.len() as u64, 1)?;
+        self.sealed.push(self.owner, DATA_TAG, 0, fill)?;
+        borders.push(first_hash, last_hash);
+        self.entries += entries;
+        Ok(())
+    }
+
+    /// Adds a page of `entries` entries whose hashes, their 64 most significant bits, go from `first_hash` to `last_hash`: as many blocks
+    /// as `body` fills, each with the next [`BODY_BYTES`] of it, but one at least; the rest of the last one is zeros.
+    ///
+    /// # Cost
+    /// A copy, a CRC32C and an XXH3 of each block; a byte or two of RAM until the segment is finished.
+    ///
+    /// # Errors
+    /// `InvalidOption` if `first_hash` is outside the quanta, or not in a later quantum than the last hash of the page before, or if
+    /// the segment has fences; `Full` or `Io` from the device.
+    pub fn push_page(&mut self, first_hash: u64, last_hash: u64, entries: u64, body: &[u8]) -> Result<()> {
+        let Collected::Quantised(pages) = &mut self.collected else {
+            return invalid("a page", "one of blocks", "a segment with fences takes single blocks");
+        };
+        pages.check(first_hash, last_hash)?;
+        let blocks = body.len().div_ceil(BODY_BYTES).max(1) as u64;
+        has_room(pages.blocks(), blocks)?;
+        let mut rest = body;
+        for place in 0..blocks {
+            let (part, behind) = rest.split_at(rest.len().min(BODY_BYTES));
+            let sequence = page_sequence(place, blocks);
+            self.sealed.push(self.owner, DATA_TAG, sequence, |whole| put_body(whole, part))?;
+            rest = behind;
         }
-        self.sealed.push(self.owner, DATA_TAG, fill)?;
-        self.borders.push(first_hash, last_hash);
+        pages.push(first_hash, last_hash, blocks);
         self.entries += entries;
         Ok(())
     }
 
     /// Data blocks so far.
     pub fn blocks(&self) -> u64 {
-        self.borders.len() as u64
+        self.collected.blocks()
     }
 
-    /// Writes the fences, the structure's own `meta` bytes and the footer, and syncs the file.
+    /// Writes the index, the structure's own `meta` bytes and the footer, and syncs the file.
     ///
     /// # Errors
     /// `Full` or `Io` from the device.
@@ -168,31 +223,38 @@ impl SegmentWriter {
     /// # Errors
     /// `Full` or `Io` from the device.
     pub fn finish_open(mut self, meta: &[u8]) -> Result<Segment> {
-        let (file_ref, footer, fences) = self.write_rest(meta)?;
+        let (file_ref, footer, index) = self.write_rest(meta)?;
         self.finished = true;
-        Ok(Segment::written(Arc::clone(&self.file), self.owner, file_ref, footer, fences, meta))
+        Ok(Segment::written(Arc::clone(&self.file), self.owner, file_ref, footer, index, meta))
     }
 
     /// Writes what follows the data.
-    fn write_rest(&mut self, meta: &[u8]) -> Result<(FileRef, Footer, Fences)> {
+    fn write_rest(&mut self, meta: &[u8]) -> Result<(FileRef, Footer, BlockIndex)> {
+        let index = self.collected.index();
+        let encoded = index.encode();
+        let index_kind = match &index {
+            BlockIndex::Fences(_) => IndexKind::Fences,
+            BlockIndex::Quantised(_) => IndexKind::Quantised { bytes: encoded.len() as u64 },
+        };
+        let (first_hash, last_hash) = self.collected.hashes();
         let footer = Footer {
-            version: self.version.min(version_of(self.blocks())),
+            version: self.version.min(index_kind.version(self.blocks())),
             kind: self.kind,
             blocks: self.blocks(),
             entries: self.entries,
-            first_hash: self.borders.first_hash(),
-            last_hash: self.borders.last_hash(),
+            first_hash,
+            last_hash,
             meta_bytes: meta.len() as u64,
+            index: index_kind,
         };
-        let fences = Fences::new(&self.borders);
-        let (encoded, mut last) = (fences.encode(), footer.encode());
+        let mut last = footer.encode();
         if let Some(tail_bytes) = footer.tail_bytes() {
             let (whole, tail) = encoded.split_at(encoded.len() - tail_bytes as usize);
-            self.push_part(FENCES_TAG, whole)?;
+            self.push_part(INDEX_TAG, whole)?;
             last.extend_from_slice(tail);
             last.extend_from_slice(meta);
         } else {
-            self.push_part(FENCES_TAG, &encoded)?;
+            self.push_part(INDEX_TAG, &encoded)?;
             self.push_part(META_TAG, meta)?;
         }
         self.push_part(FOOTER_TAG, &last)?;
@@ -201,14 +263,23 @@ impl SegmentWriter {
         // 0 stands for a file that is written in place.
         let xxh3 = self.sealed.hash.digest128().max(1);
         let bytes = self.sealed.number() * BLOCK_BYTES as u64;
-        Ok((FileRef { id: self.id, bytes, xxh3 }, footer, fences))
+        Ok((FileRef { id: self.id, bytes, xxh3 }, footer, index))
     }
 
     fn push_part(&mut self, tag: u32, bytes: &[u8]) -> Result<()> {
         bytes
             .chunks(BODY_BYTES)
-            .try_for_each(|body| self.sealed.push(self.owner, tag, |whole| put_body(whole, body)))
+            .try_for_each(|body| self.sealed.push(self.owner, tag, 0, |whole| put_body(whole, body)))
     }
+}
+
+/// Whether `more` blocks may follow so many.
+fn has_room(blocks: u64, more: u64) -> Result<()> {
+    if blocks.saturating_add(more) <= BLOCKS_MAX {
+        return Ok(());
+    }
+    let why = format!("a segment has at most {BLOCKS_MAX} blocks");
+    invalid("a block", format!("number {blocks}, and {more} in a row"), why)
 }
 
 /// Puts a body that may be shorter than a block's, and zeros behind it.
@@ -249,11 +320,17 @@ impl Sealed {
         (self.pieces.written_bytes() + self.filled as u64) / BLOCK_BYTES as u64
     }
 
-    fn push(&mut self, owner: BlockOwner, tag: u32, fill: impl FnOnce(&mut [u8])) -> Result<()> {
+    fn push(
+        &mut self,
+        owner: BlockOwner,
+        tag: u32,
+        sequence: u64,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<()> {
         let number = self.number();
         let block = &mut self.pieces.piece()[self.filled..self.filled + BLOCK_BYTES];
         fill(&mut block[..BODY_BYTES]);
-        block::seal(block, owner, number, Seal { tag, sequence: 0 });
+        block::seal(block, owner, number, Seal { tag, sequence });
         self.filled += BLOCK_BYTES;
         if self.filled == self.piece_bytes { self.flush() } else { Ok(()) }
     }

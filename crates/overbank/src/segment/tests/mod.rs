@@ -1,5 +1,7 @@
 //! Segments against a sorted list of entries, damage of every byte, and counted blocks.
 
+mod pages;
+
 use super::*;
 use crate::device::memory::MemoryDevice;
 use crate::device::sim::SimDevice;
@@ -153,10 +155,14 @@ fn flip_bytes(meta: &[u8], blocks: u64) {
 
 #[test]
 fn a_footer_whose_seal_is_right_and_whose_fields_are_not_is_corrupt() {
+    damage_footer(4, format::IndexKind::Fences);
+    damage_footer(format::VERSION, format::IndexKind::Quantised { bytes: 4080 * 3 + 5 });
+}
+
+fn damage_footer(version: u16, index: format::IndexKind) {
     use format::Footer;
     let path = std::path::Path::new("f");
     let blocks = 5000;
-    let version = format::VERSION;
     let footer = Footer {
         version,
         kind: KIND,
@@ -165,8 +171,9 @@ fn a_footer_whose_seal_is_right_and_whose_fields_are_not_is_corrupt() {
         first_hash: 3,
         last_hash: 7 << 60,
         meta_bytes: 5000,
+        index,
     };
-    let file_bytes = (blocks + footer.fences_blocks() + 2 + 1) * BLOCK_BYTES as u64;
+    let file_bytes = (blocks + footer.index_blocks() + 2 + 1) * BLOCK_BYTES as u64;
     let good = footer.encode();
     assert_eq!(Footer::decode(&good, file_bytes, path).unwrap(), footer);
     for bit in 0..good.len() * 8 {
@@ -177,8 +184,8 @@ fn a_footer_whose_seal_is_right_and_whose_fields_are_not_is_corrupt() {
             Ok(other) => {
                 // What no length depends on cannot be noticed here; the kind is compared by `open`.
                 assert_eq!(
-                    (other.blocks, other.meta_blocks()),
-                    (footer.blocks, footer.meta_blocks()),
+                    (other.blocks, other.index_blocks(), other.meta_blocks()),
+                    (footer.blocks, footer.index_blocks(), footer.meta_blocks()),
                     "bit {bit}"
                 );
             }
@@ -187,7 +194,7 @@ fn a_footer_whose_seal_is_right_and_whose_fields_are_not_is_corrupt() {
     }
     for length in 0..good.len() {
         let cut = Footer::decode(&good[..length], file_bytes, path);
-        assert!(length >= 64 || matches!(cut, Err(Error::Corrupt { .. })), "{length}");
+        assert!(length >= 72 || matches!(cut, Err(Error::Corrupt { .. })), "{length}");
     }
 }
 
