@@ -2,3 +2,4 @@
 
 mod item;
 mod page;
+mod run;

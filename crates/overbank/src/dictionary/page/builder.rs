@@ -30,16 +30,22 @@ impl PageBuilder {
         self.keys.extend_from_slice(item.key);
         self.values.extend_from_slice(bytes);
         let (key_end, value_end) = (self.keys.len() as u32, self.values.len() as u32);
-        self.slots.push(Slot { hash: item.hash.high(), key_end, value_end, tag: item.hash.low() as u8, kind });
+        self.slots.push(Slot {
+            hash: item.hash.high(),
+            key_end,
+            value_end,
+            tag: item.hash.low() as u8,
+            kind,
+        });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// The first 64 bits of the hashes of the first `items`.
-    pub(crate) fn hashes(&self, items: usize) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator {
-        self.slots[..items].iter().map(|slot| slot.hash)
+    /// The first 64 bits of the hashes of the first and the last of the first `items`, one at least.
+    pub(crate) fn ends_of(&self, items: usize) -> (u64, u64) {
+        (self.slots[0].hash, self.slots[items - 1].hash)
     }
 
     /// The key that came last.

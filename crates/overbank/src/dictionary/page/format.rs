@@ -119,7 +119,9 @@ impl Header {
         let code = |width: u8| if width == 4 { 3 } else { width };
         let mut out = [0; HEADER_BYTES];
         out[0] = PLAIN;
-        out[1] = self.kind.map_or(OWN_KINDS, |kind| kind as u8) | code(self.key_width) << 3 | code(self.value_width) << 5;
+        out[1] = self.kind.map_or(OWN_KINDS, |kind| kind as u8)
+            | code(self.key_width) << 3
+            | code(self.value_width) << 5;
         out[4..8].copy_from_slice(&self.items.to_le_bytes());
         out[8..12].copy_from_slice(&self.key_bytes.to_le_bytes());
         out[12..].copy_from_slice(&self.value_bytes.to_le_bytes());
@@ -144,9 +146,15 @@ impl Header {
             key_bytes: u32::from_le_bytes([k0, k1, k2, k3]),
             value_bytes: u32::from_le_bytes([v0, v1, v2, v3]),
         };
-        let is_deleted = header.kind == Some(Kind::Deleted) && (header.value_width != 0 || header.value_bytes != 0);
+        let is_deleted =
+            header.kind == Some(Kind::Deleted) && (header.value_width != 0 || header.value_bytes != 0);
         if header.items == 0 || is_deleted {
-            return Err(corrupt_bytes(4, "a page's items", "one at least, of which what is deleted has no value", "others"));
+            return Err(corrupt_bytes(
+                4,
+                "a page's items",
+                "one at least, of which what is deleted has no value",
+                "others",
+            ));
         }
         Ok(header)
     }
@@ -249,7 +257,9 @@ impl Layout {
     pub(super) fn of(body: &[u8]) -> Result<Layout> {
         let header = Header::decode(body)?;
         let items = u64::from(header.items);
-        let sum_of = |width: u8, bytes: u32, items: u64| if width == 0 { items * u64::from(bytes) } else { bytes.into() };
+        let sum_of = |width: u8, bytes: u32, items: u64| {
+            if width == 0 { items * u64::from(bytes) } else { bytes.into() }
+        };
         let columns_end = HEADER_BYTES as u64 + header.columns_bytes();
         let keys = sum_of(header.key_width, header.key_bytes, items);
         let Some(kinds) = within(body.len(), columns_end)
@@ -257,7 +267,11 @@ impl Layout {
         else {
             return Err(too_long(body.len(), columns_end));
         };
-        let valued = if header.kind.is_some() { items } else { items - count_deleted(kinds, header.items as usize) as u64 };
+        let valued = if header.kind.is_some() {
+            items
+        } else {
+            items - count_deleted(kinds, header.items as usize) as u64
+        };
         let values_at = columns_end + keys;
         let end = values_at.saturating_add(sum_of(header.value_width, header.value_bytes, valued));
         let Some(end) = within(body.len(), end) else {

@@ -23,4 +23,4 @@ mod tests;
 
 pub(crate) use builder::PageBuilder;
 pub(crate) use format::Sizes;
-pub(crate) use reader::{Page, PageCursor};
+pub(crate) use reader::{Page, PageCursor, Place};

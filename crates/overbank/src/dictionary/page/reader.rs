@@ -4,6 +4,7 @@ use super::super::item::{Item, Value};
 use super::format::{HEADER_BYTES, Header, KINDS_A_BYTE, Kind, Layout, count_deleted};
 use crate::error::corrupt_bytes;
 use crate::{KeyHash, KeyHasher, Result};
+use std::ops::Range;
 
 /// A page as it was read. What it says of lengths may be anything: no answer is from outside of it.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,14 @@ pub(crate) struct PageCursor {
     item: usize,
     key_at: usize,
     value_at: usize,
+}
+
+/// Where an item is in its page.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    kind: Kind,
+    key: Range<usize>,
+    value: Range<usize>,
 }
 
 /// The items of a page, in order.
@@ -70,7 +79,12 @@ impl<'a> Page<'a> {
 
     /// Before the first item.
     pub(crate) fn cursor(&self) -> PageCursor {
-        PageCursor { layout: self.layout, item: 0, key_at: self.layout.keys_at, value_at: self.layout.values_at }
+        PageCursor {
+            layout: self.layout,
+            item: 0,
+            key_at: self.layout.keys_at,
+            value_at: self.layout.values_at,
+        }
     }
 
     fn keys(&self) -> &'a [u8] {
@@ -80,7 +94,12 @@ impl<'a> Page<'a> {
     fn find_tagged(&self, tag: u8, key: &[u8]) -> Result<Option<usize>> {
         let Layout { header, key_lengths_at, .. } = self.layout;
         let tags = &self.body[HEADER_BYTES..key_lengths_at];
-        let lengths = Column { layout: &self.layout, at: key_lengths_at, width: header.key_width, equal: header.key_bytes };
+        let lengths = Column {
+            layout: &self.layout,
+            at: key_lengths_at,
+            width: header.key_width,
+            equal: header.key_bytes,
+        };
         let keys = self.keys();
         // Where the key of the item before `counted` ends.
         let (mut counted, mut start) = (0, 0u64);
@@ -105,7 +124,12 @@ impl<'a> Page<'a> {
         if kind == Kind::Deleted {
             return Ok(Value::Deleted);
         }
-        let lengths = Column { layout: &self.layout, at: value_lengths_at, width: header.value_width, equal: header.value_bytes };
+        let lengths = Column {
+            layout: &self.layout,
+            at: value_lengths_at,
+            width: header.value_width,
+            equal: header.value_bytes,
+        };
         let deleted = match (header.kind, header.value_width) {
             (None, 0) => count_deleted(&self.body[kinds_at..self.layout.keys_at], item),
             _ => 0,
@@ -140,8 +164,14 @@ impl Column<'_> {
         match self.width {
             0 => (to - from) as u64 * u64::from(self.equal),
             1 => bytes[from..to].iter().map(|&length| u64::from(length)).sum(),
-            2 => bytes.as_chunks::<2>().0[from..to].iter().map(|&length| u64::from(u16::from_le_bytes(length))).sum(),
-            _ => bytes.as_chunks::<4>().0[from..to].iter().map(|&length| u64::from(u32::from_le_bytes(length))).sum(),
+            2 => bytes.as_chunks::<2>().0[from..to]
+                .iter()
+                .map(|&length| u64::from(u16::from_le_bytes(length)))
+                .sum(),
+            _ => bytes.as_chunks::<4>().0[from..to]
+                .iter()
+                .map(|&length| u64::from(u32::from_le_bytes(length)))
+                .sum(),
         }
     }
 }
@@ -166,7 +196,12 @@ fn slice(bytes: &[u8], start: u64, length: u64) -> Option<&[u8]> {
 
 #[cold]
 fn astray(item: usize) -> crate::Error {
-    corrupt_bytes(HEADER_BYTES, "the lengths in a page", "the sums in its header", format!("others, from item {item} on"))
+    corrupt_bytes(
+        HEADER_BYTES,
+        "the lengths in a page",
+        "the sums in its header",
+        format!("others, from item {item} on"),
+    )
 }
 
 /// Which of `keys`, all of `length` bytes, is `key`.
@@ -191,12 +226,12 @@ fn find_by_ends<const N: usize>(keys: &[u8], key: &[u8]) -> Option<usize> {
 }
 
 impl PageCursor {
-    /// The next item's key and value; `body` is that of the page. `None` at the end.
+    /// The next item; `body` is that of the page. `None` at the end.
     ///
     /// # Errors
     /// `Corrupt` where the lengths are not those that the page's header says. The cursor is then of no use.
     #[inline]
-    pub(crate) fn next<'a>(&mut self, body: &'a [u8]) -> Result<Option<(&'a [u8], Value<'a>)>> {
+    pub(crate) fn next(&mut self, body: &[u8]) -> Result<Option<Place>> {
         let Layout { header, key_lengths_at, value_lengths_at, kinds_at, values_at, end, .. } = self.layout;
         let item = self.item;
         if item == header.items as usize {
@@ -207,23 +242,36 @@ impl PageCursor {
         }
         let kind = kind_of(&header, body, kinds_at, item);
         let length = |width: u8, at: usize, equal: u32| match width {
-            0 => u64::from(equal),
-            width => length_at(body, at, width, item),
+            0 => equal as usize,
+            width => length_at(body, at, width, item) as usize,
         };
         let key_length = length(header.key_width, key_lengths_at, header.key_bytes);
         let value_length = match (kind, header.value_width) {
             (Kind::Deleted, 0) => 0,
             (_, width) => length(width, value_lengths_at, header.value_bytes),
         };
-        let key = slice(&body[..values_at], self.key_at as u64, key_length).ok_or_else(|| astray(item))?;
-        let value = slice(&body[..end], self.value_at as u64, value_length).ok_or_else(|| astray(item))?;
-        if kind == Kind::Deleted && !value.is_empty() {
+        if key_length > values_at - self.key_at
+            || value_length > end - self.value_at
+            || kind == Kind::Deleted && value_length > 0
+        {
             return Err(astray(item));
         }
-        self.item += 1;
-        self.key_at += key.len();
-        self.value_at += value.len();
-        Ok(Some((key, kind.joined(value))))
+        let key = self.key_at..self.key_at + key_length;
+        let value = self.value_at..self.value_at + value_length;
+        (self.item, self.key_at, self.value_at) = (item + 1, key.end, value.end);
+        Ok(Some(Place { kind, key, value }))
+    }
+}
+
+impl Place {
+    /// The key of the item in the page's body.
+    pub(crate) fn key<'a>(&self, body: &'a [u8]) -> &'a [u8] {
+        &body[self.key.clone()]
+    }
+
+    /// The item in the page's body, of which `hash` is known by now.
+    pub(crate) fn item<'a>(&self, body: &'a [u8], hash: KeyHash) -> Item<'a> {
+        Item { hash, key: self.key(body), value: self.kind.joined(&body[self.value.clone()]) }
     }
 }
 
@@ -234,6 +282,6 @@ impl<'a> PageItems<'a> {
     /// As [`PageCursor::next`].
     pub(crate) fn next(&mut self) -> Result<Option<Item<'a>>> {
         let next = self.cursor.next(self.body)?;
-        Ok(next.map(|(key, value)| Item { hash: self.hasher.hash(key), key, value }))
+        Ok(next.map(|place| place.item(self.body, self.hasher.hash(place.key(self.body)))))
     }
 }

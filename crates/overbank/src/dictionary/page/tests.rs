@@ -80,15 +80,26 @@ fn bytes_of(length: impl Strategy<Value = usize> + 'static) -> BoxedStrategy<Vec
 
 /// Items of one shape: lengths of keys and values fixed or not, kinds of all sorts.
 fn models() -> impl Strategy<Value = Model> {
-    let lengths = || prop_oneof![(0usize..40).prop_map(|n| (n, n)), (0usize..20).prop_map(|n| (n, n + 30)), Just((0, 700))];
-    let kinds = prop_oneof![Just(vec![0u8]), Just(vec![3]), Just(vec![1, 2]), Just(vec![0, 0, 0, 3]), Just(vec![0, 1, 2, 3])];
+    let lengths = || {
+        prop_oneof![(0usize..40).prop_map(|n| (n, n)), (0usize..20).prop_map(|n| (n, n + 30)), Just((0, 700))]
+    };
+    let kinds = prop_oneof![
+        Just(vec![0u8]),
+        Just(vec![3]),
+        Just(vec![1, 2]),
+        Just(vec![0, 0, 0, 3]),
+        Just(vec![0, 1, 2, 3])
+    ];
     (lengths(), lengths(), kinds).prop_flat_map(|(keys, values, kinds)| {
-        let value = (bytes_of(values.0..=values.1), prop::sample::select(kinds)).prop_map(|(bytes, kind)| match kind {
-            0 => Owned::Put(bytes),
-            1 => Owned::IfAbsent(bytes),
-            2 => Owned::Operand(bytes),
-            _ => Owned::Deleted,
-        });
+        let value =
+            (bytes_of(values.0..=values.1), prop::sample::select(kinds)).prop_map(
+                |(bytes, kind)| match kind {
+                    0 => Owned::Put(bytes),
+                    1 => Owned::IfAbsent(bytes),
+                    2 => Owned::Operand(bytes),
+                    _ => Owned::Deleted,
+                },
+            );
         prop::collection::btree_map(bytes_of(keys.0..=keys.1), value, 1..60).prop_map(in_order)
     })
 }
@@ -145,8 +156,9 @@ proptest! {
 
 #[test]
 fn small_items_of_one_size_take_no_byte_more() {
-    let items: BTreeMap<Vec<u8>, Owned> =
-        (0..254u32).map(|i| ([&i.to_be_bytes()[..], b"the key."].concat(), Owned::Put(i.to_le_bytes().to_vec()))).collect();
+    let items: BTreeMap<Vec<u8>, Owned> = (0..254u32)
+        .map(|i| ([&i.to_be_bytes()[..], b"the key."].concat(), Owned::Put(i.to_le_bytes().to_vec())))
+        .collect();
     let mut items = in_order(items);
     assert_eq!(encoded(&items).len(), crate::segment::BODY_BYTES);
     // One that is deleted costs two bits an item, and has no value.
@@ -163,7 +175,9 @@ fn small_items_of_one_size_take_no_byte_more() {
 fn pages_are_these_bytes() {
     let item = |key: &[u8], value: Owned| (key.to_vec(), value);
     let plain = vec![item(b"abcd", Owned::Put(vec![1, 2])), item(b"efgh", Owned::Put(vec![3, 4]))];
-    let header = |shape: u8, items: u8, keys: u8, values: u8| [1, shape, 0, 0, items, 0, 0, 0, keys, 0, 0, 0, values, 0, 0, 0];
+    let header = |shape: u8, items: u8, keys: u8, values: u8| {
+        [1, shape, 0, 0, items, 0, 0, 0, keys, 0, 0, 0, values, 0, 0, 0]
+    };
     assert_eq!(encoded(&plain), [&header(0, 2, 4, 2)[..], b"abcdefgh", &[1, 2, 3, 4]].concat());
     let mixed = vec![
         item(b"a", Owned::Put(vec![1; 300])),
@@ -187,21 +201,43 @@ fn pages_are_these_bytes() {
 
 #[test]
 fn what_no_writer_writes_is_refused() {
-    let good = encoded(&vec![(b"abcd".to_vec(), Owned::Put(vec![1, 2])), (b"efgh".to_vec(), Owned::Put(vec![3, 4]))]);
+    let good = encoded(&vec![
+        (b"abcd".to_vec(), Owned::Put(vec![1, 2])),
+        (b"efgh".to_vec(), Owned::Put(vec![3, 4])),
+    ]);
     // Form, kinds beyond five, the spare bit, zeros, no item, more than there are, keys and values that are too long, kinds of their own.
-    for (at, byte) in [(0, 0), (0, 2), (1, 5), (1, 0x80), (2, 1), (3, 9), (4, 0), (4, 3), (7, 0xff), (8, 5), (12, 3), (15, 0xff), (1, 4), (1, 3)] {
+    for (at, byte) in [
+        (0, 0),
+        (0, 2),
+        (1, 5),
+        (1, 0x80),
+        (2, 1),
+        (3, 9),
+        (4, 0),
+        (4, 3),
+        (7, 0xff),
+        (8, 5),
+        (12, 3),
+        (15, 0xff),
+        (1, 4),
+        (1, 3),
+    ] {
         let mut bad = good.clone();
         bad[at] = byte;
         assert!(matches!(Page::of(&bad), Err(Error::Corrupt { .. })), "byte {at} as {byte}");
     }
     assert!((0..good.len()).all(|cut| Page::of(&good[..cut]).is_err()));
     // Lengths that are not what the header says they are together.
-    let good = encoded(&vec![(b"abcd".to_vec(), Owned::Put(vec![1, 2])), (b"efg".to_vec(), Owned::Put(vec![3]))]);
+    let good =
+        encoded(&vec![(b"abcd".to_vec(), Owned::Put(vec![1, 2])), (b"efg".to_vec(), Owned::Put(vec![3]))]);
     for at in [18, 19, 20, 21] {
         for less in [1, 0xff] {
             let mut bad = good.clone();
             bad[at] = bad[at].wrapping_sub(less);
-            assert!(matches!(Page::of(&bad).and_then(|page| listed(&page)), Err(Error::Corrupt { .. })), "byte {at}");
+            assert!(
+                matches!(Page::of(&bad).and_then(|page| listed(&page)), Err(Error::Corrupt { .. })),
+                "byte {at}"
+            );
         }
     }
 }
