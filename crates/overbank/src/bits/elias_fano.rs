@@ -1,40 +1,48 @@
-//! A monotone sequence in at most 2 + lg(max/n) bits a value, with access by index and by value.
+//! A monotone sequence in about 2 + lg(max/n) bits a value, with search by value and access by index.
 //!
 //! ```text
-//!   value   = high part | low part of lg(max/n) bits
-//!   high    bit h + i is one for value i with high part h: as many zeros as high parts, as many ones as values
-//!           1 1 0 1 0 0 1 0 …        select1(i) - i = high part of value i
-//!           └─h=0─┘ └h=1┘            select0(h - 1) - (h - 1) = how many values have a high part below h
-//!   low     n fields back to back
-//!   samples the place of every 256th one and of every 256th zero, in RAM only
+//!   value    = high part: its bucket | low part of lg(max/n) bits
+//!   group    64 buckets, back to back in one array of words:
+//!              high    a one for each value of a bucket, then a zero: 1 1 0 | 1 0 | 0 | 1 0 …    64 zeros, n ones
+//!              low     n fields
+//!            group g begins at bit 64 g + (1 + lg(max/n)) × values before it: so its place follows from its first index
+//!   directory, in RAM only: the first index of every 64th group, and what the others' differ from a straight line between these
 //! ```
 //!
-//! Byte form: number of values (8 bytes), largest value allowed (8), high words, low words.
+//! Byte form: number of values (8 bytes), largest value allowed (8), words.
 //!
 //! Invariants:
-//! 1. `high` holds exactly `n` ones and `(max >> low_bits) + 1` zeros, and is zero past them.
-//! 2. Values ascend or repeat, and none exceeds `max`.
+//! 1. Group `g` has exactly 64 zeros and as many ones as values; the last one also has zeros for buckets above that of `max`.
+//! 2. Values ascend or repeat, and none exceeds `max`. Behind the last group all bits are zero.
 //!
 //! | cost | CPU | RAM |
 //! |---|---|---|
-//! | `get`, `rank`, `successor` | O(1) on average: one sample, some 8 words, one word of `low` (`rank`: a binary search among equal high parts) | - |
+//! | `rank`, `successor`, `last_run` | O(1) on average: one miss for the group, one more where the directory does not fit the cache; binary search among many equal high parts | - |
+//! | `get` | as these, and a binary search of the directory | - |
 //! | iteration | O(1) a value | - |
-//! | all | - | n (2 + lg(max/n)) bits, and at most 0.75 n bits of samples |
+//! | all | - | n (2 + lg(max/n)) bits; the directory: n/64 times the bits of the furthest from the line, 5 to 8 for hashes |
 //!
-//! Between two samples the words are scanned, so a sequence with one huge gap has a few indexes of slow
-//! access: at most the whole of `high`, 2 n / 64 words. Hashes and fences have no such gaps.
+//! Where values stand far closer than on average, a group has many of them and its words are scanned: all of them, 2 n / 64 words,
+//! where one value is far above all others. Hashes and borders have no such gaps.
+//!
+//! Deviation: the text book has all high parts in one array, all low parts in another, and samples of both the ones and the zeros: three
+//! or four misses a search. Here what a search reads lies within 40 bytes, and what leads there is small.
 //!
 //! Source: Elias, Efficient Storage and Retrieval by Content and Address of Static Files, JACM 21 (1974);
 //! Fano, MIT Project MAC memorandum 61 (1971).
 
 use super::packed::PackedArray;
-use super::select::select_in_word;
-use super::word::{append_le_bytes, low_mask, words_for, words_from_le_bytes};
+use super::prefetch::prefetch;
+use super::select::{select_in_word, zero_from};
+use super::word::{append_le_bytes, low_mask, read_bits, words_from_le_bytes, write_bits};
 use crate::Result;
 use crate::error::corrupt_bytes as corrupt;
+use std::ops::Range;
 
-/// Ones (and zeros) from one sample to the next.
-const SAMPLE: u64 = 256;
+/// Buckets of a group. With 32, the directory is twice as long; with 128, twice as many words of high parts are looked through.
+const GROUP: u64 = 64;
+/// Groups from one absolute index of the directory to the next.
+const SPAN: u64 = 64;
 const HEADER_BYTES: usize = 16;
 
 /// A monotone sequence of integers, compressed.
@@ -55,11 +63,11 @@ const HEADER_BYTES: usize = 16;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EliasFano {
+    len: usize,
     max: u64,
-    low: PackedArray,
-    high: Vec<u64>,
-    ones: Vec<u64>,
-    zeros: Vec<u64>,
+    low_bits: u32,
+    words: Vec<u64>,
+    directory: Directory,
 }
 
 /// Takes a monotone sequence value by value; its length and largest value are known before.
@@ -67,9 +75,15 @@ pub struct EliasFano {
 pub struct EliasFanoBuilder {
     len: usize,
     max: u64,
+    low_bits: u32,
     last: u64,
-    low: PackedArray,
-    high: Vec<u64>,
+    pushed: usize,
+    words: Vec<u64>,
+    /// Where the group begins that the last value is in, and its values' low parts.
+    at: u64,
+    low: Vec<u64>,
+    /// The first index of each group up to that one.
+    starts: Vec<u64>,
 }
 
 impl EliasFanoBuilder {
@@ -78,16 +92,17 @@ impl EliasFanoBuilder {
     /// # Panics
     /// When `len` values do not fit the address space.
     pub fn new(len: usize, max: u64) -> Self {
-        let high_bits = high_bits(len as u64, max);
+        let words = total_bits(len as u64, max).div_ceil(64);
         Self {
             len,
             max,
+            low_bits: low_bits(len as u64, max),
             last: 0,
-            low: PackedArray::with_capacity(low_bits(len as u64, max), len),
-            high: vec![
-                0;
-                usize::try_from(high_bits.div_ceil(64)).expect("the sequence fits the address space")
-            ],
+            pushed: 0,
+            words: vec![0; usize::try_from(words).expect("the sequence fits the address space")],
+            at: 0,
+            low: Vec::new(),
+            starts: vec![0],
         }
     }
 
@@ -96,18 +111,21 @@ impl EliasFanoBuilder {
     /// # Panics
     /// When it is below the one before or above the largest allowed, or when all `len` values are there.
     pub fn push(&mut self, value: u64) {
-        let index = self.low.len();
-        assert!(index < self.len, "the sequence was declared to have {} values", self.len);
+        assert!(self.pushed < self.len, "the sequence was declared to have {} values", self.len);
         assert!(
             self.last <= value && value <= self.max,
             "{value} is not between {} and {}",
             self.last,
             self.max
         );
-        let bits = self.low.width();
-        self.low.push(value & low_mask(bits));
-        let place = high_part(value, bits) + index as u64;
-        self.high[(place / 64) as usize] |= 1 << (place % 64);
+        let bucket = value >> self.low_bits;
+        while self.starts.len() as u64 <= bucket / GROUP {
+            self.end_group();
+        }
+        let place = self.at + bucket % GROUP + self.low.len() as u64;
+        self.words[(place / 64) as usize] |= 1 << (place % 64);
+        self.low.push(value & low_mask(self.low_bits));
+        self.pushed += 1;
         self.last = value;
     }
 
@@ -115,10 +133,37 @@ impl EliasFanoBuilder {
     ///
     /// # Panics
     /// When fewer values were pushed than declared.
-    pub fn finish(self) -> EliasFano {
-        assert_eq!(self.low.len(), self.len, "all declared values must be pushed");
-        EliasFano::with_samples(self.max, self.low, self.high)
+    pub fn finish(mut self) -> EliasFano {
+        assert_eq!(self.pushed, self.len, "all declared values must be pushed");
+        let groups = groups(self.len as u64, self.max);
+        while self.starts.len() as u64 <= groups {
+            self.end_group();
+        }
+        let directory = Directory::new(&self.starts);
+        let (len, max, low_bits) = (self.len, self.max, self.low_bits);
+        EliasFano { len, max, low_bits, words: self.words, directory }
     }
+
+    /// Puts the low parts behind the high parts.
+    fn end_group(&mut self) {
+        let mut at = self.at + GROUP + self.low.len() as u64;
+        for low in self.low.drain(..) {
+            write_bits(&mut self.words, at, self.low_bits, low);
+            at += u64::from(self.low_bits);
+        }
+        self.at = at;
+        self.starts.push(self.pushed as u64);
+    }
+}
+
+/// Where a group lies, and what is in it.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    /// The index of its first value.
+    first: u64,
+    len: u64,
+    /// Its first bit.
+    at: u64,
 }
 
 impl EliasFano {
@@ -137,45 +182,46 @@ impl EliasFano {
     /// # Errors
     /// `Corrupt` when the bytes are not exactly what [`EliasFano::to_bytes`] writes for some sequence.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let Some((header, body)) = bytes.split_at_checked(HEADER_BYTES) else {
-            return Err(corrupt(
-                bytes.len(),
-                "the length of an Elias-Fano header",
-                HEADER_BYTES,
-                bytes.len(),
-            ));
+        let header = |found| corrupt(0, "the length of an Elias-Fano header", HEADER_BYTES, found);
+        let Some((fields, body)) = bytes.split_at_checked(HEADER_BYTES) else {
+            return Err(header(bytes.len()));
         };
-        let [len, max] = *words_from_le_bytes(header) else {
-            return Err(corrupt(0, "the length of an Elias-Fano header", HEADER_BYTES, header.len()));
-        };
-        let low_bits = low_bits(len, max);
-        let high_bytes = high_bits(len, max).div_ceil(64) * 8;
-        let low_bytes = (u128::from(len) * u128::from(low_bits)).div_ceil(64) * 8;
-        if body.len() as u128 != high_bytes + low_bytes {
-            let expected = high_bytes + low_bytes;
+        let [len, max] = *words_from_le_bytes(fields) else { return Err(header(fields.len())) };
+        let bits = total_bits(len, max);
+        let expected = bits.div_ceil(64) * 8;
+        if body.len() as u128 != expected {
             return Err(corrupt(HEADER_BYTES, "the length of an Elias-Fano sequence", expected, body.len()));
         }
-        let (high, low) = body.split_at(high_bytes as usize);
-        let high = words_from_le_bytes(high);
-        let found: u64 = high.iter().map(|word| u64::from(word.count_ones())).sum();
+        let words = words_from_le_bytes(body);
+        let low_bits = low_bits(len, max);
+        // From here on all bits are in `words`, so 64 bits hold their number.
+        let (mut at, mut starts) = (0, vec![0]);
+        for group in 0..groups(len, max) {
+            let first = starts[group as usize];
+            let (end, _) = zero_from(&words, at, GROUP - 1);
+            let values = end + 1 - GROUP;
+            if values > len - first {
+                let place = HEADER_BYTES + (at / 8) as usize;
+                return Err(corrupt(place, "the values of an Elias-Fano group", len - first, values));
+            }
+            at += end + 1 + values * u64::from(low_bits);
+            starts.push(first + values);
+        }
+        let found = starts[starts.len() - 1];
         if found != len {
             return Err(corrupt(HEADER_BYTES, "the number of Elias-Fano values", len, found));
         }
-        // A one behind this place is a high part above that of `max`, and might be shifted out of 64 bits unseen.
-        let last_one = high.iter().rposition(|word| *word != 0);
-        let end = last_one.map_or(0, |at| at as u128 * 64 + u128::from(64 - high[at].leading_zeros()));
-        if end >= high_bits(len, max).max(1) {
-            let expected = format!("below {}", high_bits(len, max));
-            return Err(corrupt(HEADER_BYTES, "the end of the Elias-Fano high parts", expected, end));
+        let behind = words.last().map_or(0, |last| last.checked_shr((bits % 64) as u32).unwrap_or(0));
+        if bits % 64 != 0 && behind != 0 {
+            return Err(corrupt(bytes.len() - 8, "the padding of an Elias-Fano sequence", 0, behind));
         }
-        let low = PackedArray::from_bytes(low_bits, len as usize, low)?;
-        // Samples of a sequence that is not ours would be wrong but harmless; the order is checked before
-        // anyone sees it.
-        let sequence = Self::with_samples(max, low, high);
+        let directory = Directory::new(&starts);
+        let sequence = Self { len: len as usize, max, low_bits, words, directory };
         let mut last = 0;
-        for (index, value) in sequence.iter().enumerate() {
-            let high_part = high_part(value, low_bits);
-            if value < last || value > max || high_part > self::high_part(max, low_bits) {
+        for (index, (bucket, low)) in sequence.parts().enumerate() {
+            // A bucket above that of `max` may be shifted out of 64 bits unseen.
+            let value = sequence.join(bucket, low);
+            if bucket > max >> low_bits || value < last || value > max {
                 let at = HEADER_BYTES + index / 8;
                 return Err(corrupt(at, "an Elias-Fano value", format!("between {last} and {max}"), value));
             }
@@ -187,33 +233,31 @@ impl EliasFano {
     /// The byte form.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_bytes());
-        bytes.extend_from_slice(&(self.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&(self.len as u64).to_le_bytes());
         bytes.extend_from_slice(&self.max.to_le_bytes());
-        append_le_bytes(&self.high, &mut bytes);
-        self.low.append_bytes(&mut bytes);
+        append_le_bytes(&self.words, &mut bytes);
         bytes
     }
 
     /// Length of the byte form.
     pub fn encoded_bytes(&self) -> usize {
-        let low_words = words_for(self.len() as u64 * u64::from(self.low.width())) as usize;
-        HEADER_BYTES + (self.high.len() + low_words) * 8
+        HEADER_BYTES + self.words.len() * 8
     }
 
-    /// Bytes that it holds in RAM, itself and the samples included.
+    /// Bytes that it holds in RAM, itself and the directory included.
     pub fn memory_bytes(&self) -> usize {
-        let words = self.high.capacity() + self.ones.capacity() + self.zeros.capacity();
-        size_of::<Self>() - size_of::<PackedArray>() + self.low.memory_bytes() + words * 8
+        let directory = self.directory.spans.capacity() * 8 + self.directory.offsets.memory_bytes();
+        size_of::<Self>() - size_of::<PackedArray>() + directory + self.words.capacity() * 8
     }
 
     /// How many values.
     pub fn len(&self) -> usize {
-        self.low.len()
+        self.len
     }
 
     /// Whether there is no value.
     pub fn is_empty(&self) -> bool {
-        self.low.is_empty()
+        self.len == 0
     }
 
     /// The largest value that was allowed.
@@ -225,78 +269,248 @@ impl EliasFano {
     ///
     /// # Panics
     /// When `index` is not below the length.
-    #[inline]
     pub fn get(&self, index: usize) -> u64 {
-        let low = self.low.get(index);
-        let high_part = select::<true>(&self.high, &self.ones, index as u64) - index as u64;
-        self.join(high_part, low)
+        assert!(index < self.len, "index {index} of {} values", self.len);
+        let number = self.directory.group_of(index as u64);
+        let group = self.group(number);
+        let within = index as u64 - group.first;
+        let (mut left, mut place) = (within as u32, 0);
+        let bit = loop {
+            let word = read_bits(&self.words, group.at + place, 64);
+            let here = word.count_ones();
+            if left < here {
+                break select_in_word(word, left);
+            }
+            left -= here;
+            place += 64;
+        };
+        self.join(number * GROUP + place + u64::from(bit) - within, self.low(group, within))
     }
 
     /// How many values are below `value`: the index of the first that is not, or the length.
     #[inline]
     pub fn rank(&self, value: u64) -> usize {
         if self.is_empty() || value > self.max {
-            return self.len();
+            return self.len;
         }
-        let bits = self.low.width();
-        let wanted = high_part(value, bits);
-        // Where the values of this high part start, in `high` and among the values.
-        let place = if wanted == 0 { 0 } else { select::<false>(&self.high, &self.zeros, wanted - 1) + 1 };
-        let mut start = (place - wanted) as usize;
-        let mut end = start + run_of_ones(&self.high, place) as usize;
-        let low = value & low_mask(bits);
+        let bucket = value >> self.low_bits;
+        let group = self.group(bucket / GROUP);
+        let (place, before) = zero_from(&self.words, group.at, bucket % GROUP);
+        // How many values of the group are in buckets up to this one, and where its own begin.
+        let mut end = place - bucket % GROUP;
+        let mut run = u64::from(before.leading_ones());
+        if run == 64 {
+            run = self.run_below(group, place);
+        }
+        let mut start = end - run;
+        let low = value & low_mask(self.low_bits);
         while start < end {
             let middle = start + (end - start) / 2;
-            if self.low.get(middle) < low {
+            if self.low(group, middle) < low {
                 start = middle + 1;
             } else {
                 end = middle;
             }
         }
-        start
+        (group.first + start) as usize
     }
 
     /// The first value that is not below `value`, with its index.
     #[inline]
     pub fn successor(&self, value: u64) -> Option<(usize, u64)> {
         let index = self.rank(value);
-        (index < self.len()).then(|| (index, self.get(index)))
+        (index < self.len).then(|| (index, self.get(index)))
     }
 
     /// The indexes of the greatest value that is not above `value`, as often as it repeats; none if all are above.
     #[inline]
-    pub fn last_run(&self, value: u64) -> std::ops::Range<usize> {
-        let end = value.checked_add(1).map_or(self.len(), |above| self.rank(above));
+    pub fn last_run(&self, value: u64) -> Range<usize> {
+        if self.is_empty() {
+            return 0..0;
+        }
+        let value = value.min(self.max);
+        let bucket = value >> self.low_bits;
+        let group = self.group(bucket / GROUP);
+        let (place, before) = zero_from(&self.words, group.at, bucket % GROUP);
+        let end = place - bucket % GROUP;
+        let in_bucket = u64::from(before.leading_ones());
+        let low = value & low_mask(self.low_bits);
+        let mut above = 0;
+        while above < in_bucket && self.low(group, end - 1 - above) > low {
+            above += 1;
+        }
+        // `before` has the 64 bits below `place`, the nearest one first; what is sought is its first one behind those above `value`.
+        let rest = before.unbounded_shl(above as u32);
+        let rest = rest.unbounded_shl(rest.leading_zeros());
+        let alike_max = u64::from(rest.leading_ones());
+        if rest == 0 || alike_max + above >= 32 {
+            return self.last_run_before(value, (group.first + end - above) as usize, above);
+        }
+        let last = end - 1 - above;
+        let mut alike = 1;
+        if alike_max > 1 {
+            let low = self.low(group, last);
+            while alike < alike_max && self.low(group, last - alike) == low {
+                alike += 1;
+            }
+        }
+        (group.first + last + 1 - alike) as usize..(group.first + last + 1) as usize
+    }
+
+    /// [`EliasFano::last_run`] where 64 bits do not show it: the value is in an earlier group or bucket, or one of many in its bucket.
+    #[cold]
+    fn last_run_before(&self, value: u64, end: usize, above: u64) -> Range<usize> {
+        // With so many above it, there may be more.
+        let end =
+            if above < 32 { end } else { value.checked_add(1).map_or(self.len, |next| self.rank(next)) };
         match end.checked_sub(1) {
             Some(last) => self.rank(self.get(last))..end,
             None => 0..0,
         }
     }
 
+    /// Has what [`EliasFano::last_run`] will read for `value` brought to the cache, where values are about evenly spread.
+    #[inline]
+    pub fn prefetch(&self, value: u64) {
+        let number = (value.min(self.max) >> self.low_bits) / GROUP;
+        if !self.is_empty() {
+            self.directory.prefetch(number);
+            let first = self.directory.on_line(number);
+            prefetch(&self.words, (self.at(number, first) / 64) as usize);
+        }
+    }
+
     /// All values in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        let mut index = 0;
-        self.high
-            .iter()
-            .enumerate()
-            .flat_map(|(i, &word)| ones_of(word).map(move |bit| i as u64 * 64 + bit))
-            .map(move |place| {
-                let value = self.join(place - index as u64, self.low.get(index));
-                index += 1;
-                value
+        self.parts().map(|(bucket, low)| self.join(bucket, low))
+    }
+
+    /// Of each value, its bucket and its low part.
+    fn parts(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        (0..groups(self.len as u64, self.max)).flat_map(move |number| {
+            let group = self.group(number);
+            let mut place = 0;
+            (0..group.len).map(move |index| {
+                let mut word = read_bits(&self.words, group.at + place, 64);
+                while word == 0 {
+                    place += 64;
+                    word = read_bits(&self.words, group.at + place, 64);
+                }
+                place += u64::from(word.trailing_zeros()) + 1;
+                (number * GROUP + place - 1 - index, self.low(group, index))
             })
+        })
     }
 
     #[inline(always)]
-    fn join(&self, high_part: u64, low: u64) -> u64 {
-        let bits = self.low.width();
-        if bits == 64 { low } else { high_part << bits | low }
+    fn group(&self, number: u64) -> Group {
+        let (first, end) = self.directory.bounds(number);
+        Group { first, len: end - first, at: self.at(number, first) }
     }
 
-    fn with_samples(max: u64, low: PackedArray, high: Vec<u64>) -> Self {
-        let ones = sample(&high, |word| word);
-        let zeros = sample(&high, |word| !word);
-        Self { max, low, high, ones, zeros }
+    /// The first bit of group `number`, whose first value is the one at index `first`.
+    #[inline(always)]
+    fn at(&self, number: u64, first: u64) -> u64 {
+        number * GROUP + first * u64::from(1 + self.low_bits)
+    }
+
+    /// The low part of the group's value at `index` in it.
+    #[inline(always)]
+    fn low(&self, group: Group, index: u64) -> u64 {
+        let low_bits = u64::from(self.low_bits);
+        read_bits(&self.words, group.at + GROUP + group.len + index * low_bits, self.low_bits)
+    }
+
+    /// How many ones there are in a row below bit `place` of the group.
+    #[cold]
+    fn run_below(&self, group: Group, place: u64) -> u64 {
+        let mut run = 0;
+        while run < place {
+            let width = (place - run).min(64);
+            let bits = read_bits(&self.words, group.at + place - run - width, width as u32) << (64 - width);
+            run += u64::from(bits.leading_ones());
+            if bits.leading_ones() < 64 {
+                break;
+            }
+        }
+        run
+    }
+
+    #[inline(always)]
+    fn join(&self, bucket: u64, low: u64) -> u64 {
+        bucket << self.low_bits | low
+    }
+}
+
+/// The first index of each group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Directory {
+    /// Of every 64th group, and the number of values twice at the end.
+    spans: Vec<u64>,
+    /// Of each group, and the end of the last, how far it is above the straight line between its neighbours in `spans`, plus `bias`.
+    offsets: PackedArray,
+    bias: u64,
+}
+
+impl Directory {
+    /// Of groups that begin at these indexes; the last of `starts` is the end.
+    fn new(starts: &[u64]) -> Self {
+        let end = starts.last().copied().unwrap_or(0);
+        let mut spans: Vec<u64> = starts.iter().step_by(SPAN as usize).copied().collect();
+        spans.extend([end, end]);
+        let mut directory = Self { spans, offsets: PackedArray::new(0), bias: 0 };
+        let above = |(number, start): (usize, &u64)| *start as i64 - directory.on_line(number as u64) as i64;
+        let least = starts.iter().enumerate().map(above).min().unwrap_or(0);
+        let greatest = starts.iter().enumerate().map(above).max().unwrap_or(0);
+        let width = 64 - greatest.wrapping_sub(least).leading_zeros();
+        let mut offsets = PackedArray::with_capacity(width, starts.len());
+        for start in starts.iter().enumerate() {
+            offsets.push(above(start).wrapping_sub(least) as u64);
+        }
+        directory.offsets = offsets;
+        directory.bias = least.wrapping_neg() as u64;
+        directory
+    }
+
+    /// The straight line at group `number`.
+    #[inline(always)]
+    fn on_line(&self, number: u64) -> u64 {
+        let span = (number / SPAN) as usize;
+        let (first, next) = (self.spans[span], self.spans[span + 1]);
+        first + ((next - first) * (number % SPAN) / SPAN)
+    }
+
+    /// The first index of group `number`, and that of the next.
+    #[inline(always)]
+    fn bounds(&self, number: u64) -> (u64, u64) {
+        (self.start(number), self.start(number + 1))
+    }
+
+    #[inline(always)]
+    fn start(&self, number: u64) -> u64 {
+        let offset = self.offsets.get(number as usize);
+        self.on_line(number).wrapping_add(offset).wrapping_sub(self.bias)
+    }
+
+    /// The group that the value at `index` is in; there is one.
+    fn group_of(&self, index: u64) -> u64 {
+        let span = self.spans.partition_point(|&first| first <= index) as u64 - 1;
+        // Of groups that begin at the same index all but the last are empty.
+        let (mut low, mut high) = (span * SPAN, ((span + 1) * SPAN).min(self.offsets.len() as u64 - 1));
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.start(middle) <= index {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, number: u64) {
+        self.offsets.prefetch(number as usize);
     }
 }
 
@@ -304,76 +518,13 @@ fn low_bits(len: u64, max: u64) -> u32 {
     max.checked_div(len).map_or(0, |gap| gap.max(1).ilog2())
 }
 
-fn high_part(value: u64, low_bits: u32) -> u64 {
-    value >> low_bits
+fn groups(len: u64, max: u64) -> u64 {
+    if len == 0 { 0 } else { (max >> low_bits(len, max)) / GROUP + 1 }
 }
 
-/// Bits of `high`, below 2^66.
-fn high_bits(len: u64, max: u64) -> u128 {
-    if len == 0 { 0 } else { u128::from(len) + u128::from(high_part(max, low_bits(len, max))) + 1 }
-}
-
-/// Places of every 256th one of the words as `view` shows them.
-fn sample(words: &[u64], view: impl Fn(u64) -> u64) -> Vec<u64> {
-    let (mut samples, mut before, mut next) = (Vec::new(), 0u64, 0u64);
-    for (i, &word) in words.iter().enumerate() {
-        let word = view(word);
-        let here = u64::from(word.count_ones());
-        if next < before + here {
-            samples.push(i as u64 * 64 + u64::from(select_in_word(word, (next - before) as u32)));
-            next += SAMPLE;
-        }
-        before += here;
-    }
-    samples.shrink_to_fit();
-    samples
-}
-
-/// The place of the `rank`-th one (or zero); it must exist.
-#[inline(always)]
-fn select<const ONES: bool>(words: &[u64], samples: &[u64], rank: u64) -> u64 {
-    let start = samples[(rank / SAMPLE) as usize];
-    let mut left = (rank % SAMPLE) as u32;
-    let mut at = (start / 64) as usize;
-    let view = |word: u64| if ONES { word } else { !word };
-    let mut word = view(words[at]) & (u64::MAX << (start % 64));
-    loop {
-        let here = word.count_ones();
-        if left < here {
-            return at as u64 * 64 + u64::from(select_in_word(word, left));
-        }
-        left -= here;
-        at += 1;
-        word = view(words[at]);
-    }
-}
-
-/// How many ones stand from bit `place` to the next zero.
-#[inline]
-fn run_of_ones(words: &[u64], place: u64) -> u64 {
-    let mut at = (place / 64) as usize;
-    let Some(first) = words.get(at) else { return 0 };
-    let first = (first >> (place % 64)).trailing_ones();
-    let mut run = u64::from(first);
-    if u64::from(first) + place % 64 < 64 {
-        return run;
-    }
-    loop {
-        at += 1;
-        let here = words.get(at).map_or(0, |word| word.trailing_ones());
-        run += u64::from(here);
-        if here < 64 {
-            return run;
-        }
-    }
-}
-
-fn ones_of(mut word: u64) -> impl Iterator<Item = u64> {
-    std::iter::from_fn(move || {
-        let bit = (word != 0).then(|| u64::from(word.trailing_zeros()))?;
-        word &= word - 1;
-        Some(bit)
-    })
+/// Bits of all groups, below 2^71.
+fn total_bits(len: u64, max: u64) -> u128 {
+    u128::from(groups(len, max)) * u128::from(GROUP) + u128::from(len) * u128::from(1 + low_bits(len, max))
 }
 
 #[cfg(test)]
@@ -483,10 +634,9 @@ mod tests {
                 sequence.encoded_bytes() as f64 * 8.0 <= bound + 2.0 * 63.0 + 128.0,
                 "{n} values up to {max}"
             );
+            // Evenly spread as they are, the line is right but for rounding.
             let held = (sequence.memory_bytes() - size_of::<EliasFano>()) as f64 * 8.0;
-            assert!(held <= bound + 0.75 * n as f64 + 2.0 * 63.0 + 128.0, "{n} values hold {held} bits");
-            let samples = (sequence.ones.len() + sequence.zeros.len()) as f64 * 64.0;
-            assert!(samples <= 0.75 * n as f64 + 128.0, "{samples} bits of samples for {n} values");
+            assert!(held <= bound + 0.1 * n as f64 + 2.0 * 63.0 + 5.0 * 64.0, "{n} values hold {held} bits");
         }
     }
 

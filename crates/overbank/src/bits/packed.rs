@@ -16,6 +16,7 @@
 //! | `get`, `set` | O(1), one or two words | - |
 //! | all | - | `len * width` bits, rounded up to 8 bytes |
 
+use super::prefetch::prefetch;
 use super::word::{append_le_bytes, low_mask, read_bits, words_for, words_from_le_bytes, write_bits};
 use crate::Result;
 use crate::error::corrupt_bytes as corrupt;
@@ -125,6 +126,12 @@ impl PackedArray {
     pub fn get(&self, index: usize) -> u64 {
         assert!(index < self.len, "index {index} of {} packed values", self.len);
         read_bits(&self.words, index as u64 * u64::from(self.width), self.width)
+    }
+
+    /// Has the value at `index` brought to the cache.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        prefetch(&self.words, (index as u64 * u64::from(self.width) / 64) as usize);
     }
 
     /// Overwrites the value at `index`.

@@ -1,3 +1,5 @@
 //! The record of a key: exact keys and values beyond RAM, in hash order on flash.
 
 mod item;
+mod page;
+mod run;

@@ -44,6 +44,8 @@ pub const FINGERPRINT_SEGMENT: Kind = Kind { id: 18, version: 1, name: "file of 
 pub const FILTER: Kind = Kind { id: 19, version: 2, name: "filter" };
 /// A file of updates that the pages of a frequency sketch do not hold yet. No summary by itself.
 pub const FREQUENCY_LOG: Kind = Kind { id: 20, version: 1, name: "log of a frequency sketch" };
+/// A file of keys and values in the order of their hashes. No summary by itself: its files are of a dictionary.
+pub const DICTIONARY_SEGMENT: Kind = Kind { id: 22, version: 1, name: "file of keys and values" };
 /// Rows that a stopped run of the command could not print.
 pub const OWED_OUTPUT: Kind = Kind { id: 64, version: 1, name: "owed output" };
 /// Which fields of a row are the key, the weight and the value of a store.
@@ -61,6 +63,7 @@ pub const ALL: &[Kind] = &[
     FINGERPRINT_SEGMENT,
     FILTER,
     FREQUENCY_LOG,
+    DICTIONARY_SEGMENT,
     OWED_OUTPUT,
     STREAM_KEY,
 ];

@@ -1,6 +1,6 @@
 //! Where the `rank`-th one of a 64-bit word stands.
 //!
-//! One file per instruction set, of the same shape: `select_in_word`, `select_as_many`, `pass_zeros`. BMI2 deposits a single
+//! One file per instruction set, of the same shape: `select_in_word`, `select_as_many`, `pass_zeros`, `zero_from`. BMI2 deposits a single
 //! bit at the place (one `pdep`, one count of trailing zeros); the scalar twin halves the word six times.
 
 mod scalar;
@@ -32,6 +32,13 @@ pub fn pass_zeros(words: &[[u8; 8]], zeros: u64) -> (usize, u64) {
     isa::pass_zeros(words, zeros)
 }
 
+/// How far behind bit `at` of `words` the zero with `rank` zeros from there on below it is, and the 64 bits below it, the nearest one the
+/// most significant, those before `at` zero. Behind the last word there are zeros without end.
+#[inline]
+pub(crate) fn zero_from(words: &[u64], at: u64, rank: u64) -> (u64, u64) {
+    isa::zero_from(words, at, rank)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +59,19 @@ mod tests {
                 prop_assert_eq!(scalar::select_as_many(counted, word), partner);
                 prop_assert_eq!(select_as_many(counted, word), partner);
             }
+        }
+
+        #[test]
+        fn every_twin_finds_the_same_zero(
+            words in prop::collection::vec(prop_oneof![any::<u64>(), Just(0), Just(u64::MAX)], 0..8),
+            at in 0u64..600, rank in 0u64..200,
+        ) {
+            let bit = |place: u64| words.get((place / 64) as usize).is_some_and(|word| word >> (place % 64) & 1 == 1);
+            let place = (0..).filter(|&place| !bit(at + place)).nth(rank as usize).unwrap();
+            let before = (0..64).filter(|&back| back < place && bit(at + place - 1 - back)).map(|back| 1 << (63 - back));
+            let expected = (place, before.sum::<u64>());
+            prop_assert_eq!(scalar::zero_from(&words, at, rank), expected);
+            prop_assert_eq!(zero_from(&words, at, rank), expected);
         }
 
         #[test]

@@ -1,5 +1,7 @@
 //! The twin for any machine: is the one sought in the lower half? If not, skip that half's ones.
 
+use crate::bits::word::read_bits;
+
 #[inline]
 pub(super) fn select_in_word(word: u64, rank: u32) -> u32 {
     if rank >= word.count_ones() {
@@ -20,6 +22,35 @@ pub(super) fn select_in_word(word: u64, rank: u32) -> u32 {
 #[inline(always)]
 pub(super) fn select_as_many(counted: u64, word: u64) -> u32 {
     select_in_word(word, counted.count_ones().wrapping_sub(1))
+}
+
+#[inline(always)]
+pub(super) fn zero_from(words: &[u64], at: u64, rank: u64) -> (u64, u64) {
+    zero_from_with(words, at, rank, select_in_word)
+}
+
+/// [`zero_from`] with any select in a word.
+#[inline(always)]
+pub(super) fn zero_from_with(
+    words: &[u64],
+    at: u64,
+    rank: u64,
+    select: impl Fn(u64, u32) -> u32,
+) -> (u64, u64) {
+    let (mut before, mut place, mut left) = (0, 0, rank);
+    loop {
+        let word = read_bits(words, at + place, 64);
+        let zeros = u64::from(word.count_zeros());
+        if left < zeros {
+            let bit = select(!word, left as u32);
+            // What is below the bit, and above it what is left of the word before.
+            let below = (u128::from(word) << 64 | u128::from(before)) << (64 - bit) >> 64;
+            return (place + u64::from(bit), below as u64);
+        }
+        left -= zeros;
+        place += 64;
+        before = word;
+    }
 }
 
 #[inline(always)]

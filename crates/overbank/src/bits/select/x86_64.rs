@@ -32,6 +32,23 @@ pub(super) fn pass_zeros(words: &[[u8; 8]], zeros: u64) -> (usize, u64) {
     unsafe { count_zeros(words, zeros) }
 }
 
+#[inline]
+pub(super) fn zero_from(words: &[u64], at: u64, rank: u64) -> (u64, u64) {
+    if !(std::arch::is_x86_feature_detected!("bmi2") && std::arch::is_x86_feature_detected!("popcnt")) {
+        return scalar::zero_from(words, at, rank);
+    }
+    // SAFETY: BMI2 and POPCNT were just found.
+    unsafe { count_zeros_and_deposit(words, at, rank) }
+}
+
+/// The scalar twin's loop, with one instruction for each count and the deposit.
+#[target_feature(enable = "bmi2,popcnt")]
+fn count_zeros_and_deposit(words: &[u64], at: u64, rank: u64) -> (u64, u64) {
+    scalar::zero_from_with(words, at, rank, |word, rank| {
+        std::arch::x86_64::_pdep_u64(1 << rank, word).trailing_zeros()
+    })
+}
+
 /// The scalar twin's loop, whose count is one instruction here.
 #[target_feature(enable = "popcnt")]
 fn count_zeros(words: &[[u8; 8]], zeros: u64) -> (usize, u64) {

@@ -1,0 +1,115 @@
+//! Collects items, and makes pages of the first of them.
+
+use super::super::item::Item;
+use super::format::{KINDS_A_BYTE, Kind, Sizes};
+
+/// Items that wait for their page, in order.
+#[derive(Default, Debug)]
+pub(crate) struct PageBuilder {
+    slots: Vec<Slot>,
+    keys: Vec<u8>,
+    values: Vec<u8>,
+}
+
+/// Where an item's key and value end.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// The first 64 bits of its hash.
+    hash: u64,
+    key_end: u32,
+    value_end: u32,
+    tag: u8,
+    kind: Kind,
+}
+
+impl PageBuilder {
+    /// Adds an item behind the others; whoever adds sees to it that all keys, and all values, are shorter than 4 GiB together.
+    #[inline]
+    pub(crate) fn push(&mut self, item: &Item<'_>) {
+        let (kind, bytes) = Kind::split(&item.value);
+        self.keys.extend_from_slice(item.key);
+        self.values.extend_from_slice(bytes);
+        let (key_end, value_end) = (self.keys.len() as u32, self.values.len() as u32);
+        self.slots.push(Slot {
+            hash: item.hash.high(),
+            key_end,
+            value_end,
+            tag: item.hash.low() as u8,
+            kind,
+        });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The first 64 bits of the hashes of the first and the last of the first `items`, one at least.
+    pub(crate) fn ends_of(&self, items: usize) -> (u64, u64) {
+        (self.slots[0].hash, self.slots[items - 1].hash)
+    }
+
+    /// The key that came last.
+    pub(crate) fn last_key(&self) -> &[u8] {
+        let start = self.slots.len().checked_sub(2).map_or(0, |before| self.slots[before].key_end as usize);
+        &self.keys[start..]
+    }
+
+    /// What a page of all items takes.
+    pub(crate) fn sizes(&self) -> Sizes {
+        self.sizes_of(self.slots.len())
+    }
+
+    fn sizes_of(&self, items: usize) -> Sizes {
+        let mut sizes = Sizes::default();
+        let (mut key_start, mut value_start) = (0, 0);
+        for slot in &self.slots[..items] {
+            let (key_length, value_length) = (slot.key_end - key_start, slot.value_end - value_start);
+            sizes = sizes.grown(key_length.into(), slot.kind, value_length.into());
+            (key_start, value_start) = (slot.key_end, slot.value_end);
+        }
+        sizes
+    }
+
+    /// Appends the page of the first items, whose `sizes` these are, to `into`.
+    pub(crate) fn encode(&self, sizes: &Sizes, into: &mut Vec<u8>) {
+        let slots = &self.slots[..sizes.items as usize];
+        let Some(last) = slots.last() else { return };
+        let header = sizes.header();
+        into.extend_from_slice(&header.encode());
+        if header.has_tags() {
+            into.extend(slots.iter().map(|slot| slot.tag));
+        }
+        put_lengths(slots.iter().map(|slot| slot.key_end), header.key_width, into);
+        put_lengths(slots.iter().map(|slot| slot.value_end), header.value_width, into);
+        if header.kind.is_none() {
+            let byte = |four: &[Slot]| four.iter().rev().fold(0, |byte, slot| byte << 2 | slot.kind as u8);
+            into.extend(slots.chunks(KINDS_A_BYTE).map(byte));
+        }
+        into.extend_from_slice(&self.keys[..last.key_end as usize]);
+        into.extend_from_slice(&self.values[..last.value_end as usize]);
+    }
+
+    /// Takes the first `items` away.
+    pub(crate) fn drop_first(&mut self, items: usize) {
+        let Some(last) = items.checked_sub(1).map(|last| self.slots[last]) else { return };
+        self.slots.drain(..items);
+        self.keys.drain(..last.key_end as usize);
+        self.values.drain(..last.value_end as usize);
+        for slot in &mut self.slots {
+            slot.key_end -= last.key_end;
+            slot.value_end -= last.value_end;
+        }
+    }
+}
+
+/// Puts the lengths between ends in `width` bytes each.
+fn put_lengths(ends: impl Iterator<Item = u32>, width: u8, into: &mut Vec<u8>) {
+    if width == 0 {
+        return;
+    }
+    let mut start = 0;
+    for end in ends {
+        into.extend_from_slice(&(end - start).to_le_bytes()[..usize::from(width)]);
+        start = end;
+    }
+}

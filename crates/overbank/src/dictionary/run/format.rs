@@ -1,0 +1,130 @@
+//! What a run says of itself, in its segment's meta bytes.
+//!
+//! ```text
+//!   0             1       4             8       16          24         32           40          48            56           64
+//!   ┼ compression ┼ zeros ┼ page blocks ┼ items ┼ if absent ┼ operands ┼ tombstones ┼ key bytes ┼ value bytes ┼ dictionary ┼ front ┼
+//!     u8                    u32           u64 …                                                                bytes        bytes
+//!   72            the dictionary of its compression │ its front
+//! ```
+
+use super::super::item::{Item, Value};
+use super::{Compression, RunShape};
+use crate::bytes::ByteReader;
+use crate::error::corrupt_bytes;
+use crate::segment::SegmentKind;
+use crate::store::registry;
+use crate::{KeyHasher, Result};
+
+/// What the segments of a dictionary's runs are of.
+pub(super) fn segment_kind(hasher: KeyHasher) -> SegmentKind {
+    SegmentKind {
+        structure: registry::DICTIONARY_SEGMENT.structure(),
+        seed_fingerprint: hasher.seed().fingerprint(),
+        hash_kind: hasher.kind(),
+    }
+}
+
+/// What is in a run.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Counts {
+    pub(crate) items: u64,
+    /// How many of them say that the key has a value unless it had one before.
+    pub(crate) if_absent: u64,
+    /// … that its value is to be changed.
+    pub(crate) operands: u64,
+    /// … that it has none.
+    pub(crate) tombstones: u64,
+    pub(crate) key_bytes: u64,
+    pub(crate) value_bytes: u64,
+}
+
+/// The meta bytes, taken apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Meta<'a> {
+    pub(super) compression: Compression,
+    pub(super) page_blocks: u32,
+    pub(super) counts: Counts,
+    pub(super) dictionary: &'a [u8],
+    pub(super) front: &'a [u8],
+}
+
+impl Counts {
+    #[inline]
+    pub(super) fn add(&mut self, item: &Item<'_>) {
+        self.items += 1;
+        self.key_bytes += item.key.len() as u64;
+        match item.value {
+            Value::Put(bytes) => self.value_bytes += bytes.len() as u64,
+            Value::IfAbsent(bytes) => {
+                (self.if_absent, self.value_bytes) =
+                    (self.if_absent + 1, self.value_bytes + bytes.len() as u64)
+            }
+            Value::Operand(bytes) => {
+                (self.operands, self.value_bytes) = (self.operands + 1, self.value_bytes + bytes.len() as u64)
+            }
+            Value::Deleted => self.tombstones += 1,
+        }
+    }
+
+    fn fields(&self) -> [u64; 6] {
+        let Counts { items, if_absent, operands, tombstones, key_bytes, value_bytes } = *self;
+        [items, if_absent, operands, tombstones, key_bytes, value_bytes]
+    }
+}
+
+impl<'a> Meta<'a> {
+    pub(super) fn of(shape: &RunShape, counts: Counts, dictionary: &'a [u8], front: &'a [u8]) -> Self {
+        Meta { compression: shape.compression, page_blocks: shape.page_blocks, counts, dictionary, front }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![self.compression as u8, 0, 0, 0];
+        out.extend_from_slice(&self.page_blocks.to_le_bytes());
+        for field in self.counts.fields() {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        for part in [self.dictionary, self.front] {
+            out.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        }
+        out.extend_from_slice(self.dictionary);
+        out.extend_from_slice(self.front);
+        out
+    }
+
+    /// Reads the meta bytes of a run of `entries` items.
+    pub(super) fn decode(bytes: &'a [u8], entries: u64) -> Result<Meta<'a>> {
+        let mut fields = ByteReader::new(bytes);
+        let compression = match fields.u8()? {
+            0 => Compression::None,
+            1 => Compression::Lz4,
+            2 => Compression::Zstd,
+            other => return Err(corrupt_bytes(0, "the compression of a run", "0, 1 or 2", other)),
+        };
+        fields.zeros(3)?;
+        let page_blocks = fields.u32()?;
+        let counts = Counts {
+            items: fields.u64()?,
+            if_absent: fields.u64()?,
+            operands: fields.u64()?,
+            tombstones: fields.u64()?,
+            key_bytes: fields.u64()?,
+            value_bytes: fields.u64()?,
+        };
+        let of_kinds =
+            counts.if_absent.checked_add(counts.operands).and_then(|sum| sum.checked_add(counts.tombstones));
+        if page_blocks == 0 || counts.items != entries || of_kinds.is_none_or(|sum| sum > entries) {
+            let found = format!("{page_blocks} blocks a page, {counts:?}");
+            return Err(corrupt_bytes(
+                4,
+                "what a run says of itself",
+                format!("what fits {entries} items"),
+                found,
+            ));
+        }
+        let (dictionary, front) = (fields.u64()?, fields.u64()?);
+        let dictionary = fields.counted("the bytes of a run's dictionary", dictionary, 1)?;
+        let dictionary = fields.take(dictionary)?;
+        fields.require_left(usize::try_from(front).ok())?;
+        Ok(Meta { compression, page_blocks, counts, dictionary, front: fields.take_rest() })
+    }
+}

@@ -1,0 +1,123 @@
+//! An open run.
+
+use super::format::{Counts, Meta, segment_kind};
+use super::scan::RunScan;
+use crate::segment::Segment;
+use crate::store::{FileRef, Files};
+use crate::{KeyHash, KeyHasher, Result};
+use std::ops::{Range, RangeInclusive};
+use std::path::Path;
+use std::sync::Arc;
+
+/// An open run: its index is in RAM. Clones share it, as any threads may; it stays readable after its file is removed.
+#[derive(Clone, Debug)]
+pub(crate) struct RunSegment {
+    pub(super) file: Arc<RunFile>,
+    /// What stands below this hash is not seen; see [`RunSegment::clipped`].
+    first: u64,
+}
+
+/// What all that see a part of a run share.
+#[derive(Debug)]
+pub(super) struct RunFile {
+    pub(super) segment: Segment,
+    pub(super) hasher: KeyHasher,
+    counts: Counts,
+}
+
+impl RunSegment {
+    /// Opens the run that a [`RunWriter`](super::RunWriter) finished; `hasher` makes the hashes of its keys.
+    ///
+    /// # Cost
+    /// A block read, or some where index and meta bytes are longer.
+    ///
+    /// # Errors
+    /// `Incompatible` if the keys were hashed otherwise; `UnsupportedVersion`; `Corrupt`.
+    pub(crate) fn open(files: &Files, file_ref: &FileRef, hasher: KeyHasher) -> Result<RunSegment> {
+        RunSegment::of(Segment::open(files, file_ref, segment_kind(hasher))?, hasher)
+    }
+
+    pub(super) fn of(segment: Segment, hasher: KeyHasher) -> Result<RunSegment> {
+        let at = segment.file_ref().bytes;
+        let meta = Meta::decode(segment.meta(), segment.entries());
+        let meta = meta.map_err(|error| error.in_file_from(segment.path(), at))?;
+        let counts = meta.counts;
+        Ok(RunSegment { file: Arc::new(RunFile { segment, hasher, counts }), first: 0 })
+    }
+
+    /// The run as it is seen from the hash `border` on: whoever asks or reads it finds nothing below, and what it says of itself is of the
+    /// whole file. `None` if there is nothing from there on.
+    pub(crate) fn clipped(&self, border: u64) -> Option<RunSegment> {
+        let (_, last) = self.file.segment.hash_range()?;
+        let file = Arc::clone(&self.file);
+        (border <= last).then(|| RunSegment { file, first: self.first.max(border) })
+    }
+
+    /// The hashes, by their first 64 bits, from the first to the last that it may have.
+    pub(crate) fn hashes(&self) -> RangeInclusive<u64> {
+        let (first, last) = self.file.segment.hash_range().unwrap_or((1, 0));
+        first.max(self.first)..=last
+    }
+
+    /// The file, as a commit's record names it.
+    pub(crate) fn file_ref(&self) -> FileRef {
+        self.file.segment.file_ref()
+    }
+
+    /// What is in the whole file.
+    pub(crate) fn counts(&self) -> Counts {
+        self.file.counts
+    }
+
+    /// Blocks of its pages, in the whole file.
+    pub(crate) fn written_blocks(&self) -> u64 {
+        self.file.segment.blocks()
+    }
+
+    /// RAM that it takes, in bytes; what is clipped shares it.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.file.segment.memory_bytes()
+    }
+
+    /// Whether it may have a key of this hash: it has none where it says no.
+    ///
+    /// # Cost
+    /// No I/O.
+    #[inline]
+    pub(crate) fn may_have(&self, hash: KeyHash) -> bool {
+        self.hashes().contains(&hash.high())
+    }
+
+    /// The blocks of the one page that has the keys of this hash, if the run has any; none outside of what is seen of the run.
+    ///
+    /// # Cost
+    /// No I/O.
+    #[inline]
+    pub(crate) fn find(&self, hash: KeyHash) -> Range<u64> {
+        if hash.high() < self.first { 0..0 } else { self.file.segment.find(hash.high()) }
+    }
+
+    /// Goes through the items whose hashes are in `range`, reading `piece_bytes` at a time, a multiple of 4096; if `is_ahead`, a thread
+    /// reads the next ones while these are used.
+    ///
+    /// # Errors
+    /// None yet; the scan's calls have theirs.
+    pub(crate) fn scan(
+        &self,
+        range: RangeInclusive<u64>,
+        piece_bytes: usize,
+        is_ahead: bool,
+    ) -> Result<RunScan> {
+        let seen = self.hashes();
+        let (first, last) = (*range.start().max(seen.start()), *range.end().min(seen.end()));
+        let segment = &self.file.segment;
+        let blocks = if first > last { 0..0 } else { segment.find(first).start..segment.find(last).end };
+        let pages = segment.scan_pieces(blocks, piece_bytes, is_ahead)?;
+        Ok(RunScan::new(pages, self.path().into(), self.file.hasher, first..=last))
+    }
+
+    /// The file's name, for messages.
+    pub(super) fn path(&self) -> &Path {
+        self.file.segment.path()
+    }
+}

@@ -1,0 +1,126 @@
+//! Reads pages of several runs at once, those that follow each other in one request.
+//!
+//! ```text
+//!   wanted    run a: page 3, 3, 4       9      run b: 7 … 8       in the order of runs, and of pages in each
+//!   requests         └─── one ───┘      └ one  └ one, its length known from the index
+//! ```
+
+use super::super::page::Page;
+use super::reader::RunSegment;
+use crate::Result;
+use crate::device::{BLOCK_BYTES, FileRead, ReadRequest};
+use crate::store::Files;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Pages that follow each other are read together up to this length: as in a sweep, where questions are dense.
+const JOINED_BLOCKS: u64 = 16;
+
+/// How much of what is asked may be in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PageReads {
+    /// The most requests.
+    pub(crate) depth: usize,
+    /// The most bytes; a page that is longer is read alone.
+    pub(crate) in_flight_bytes: usize,
+}
+
+/// A request, and which of the wanted pages it answers.
+struct Request {
+    blocks: Range<u64>,
+    wanted: Range<usize>,
+}
+
+/// Reads the pages whose blocks [`RunSegment::find`] named, and calls `done` with the place in `wanted` and the page, in any order. Those
+/// of one run follow each other in `wanted`, and ascend or repeat; where no block is named, nothing is read or answered.
+///
+/// # Cost
+/// Each page once. RAM: what is in flight, and one page.
+///
+/// # Errors
+/// `Corrupt`; what the device says, or `done` fails with. The first error ends the batch.
+pub(crate) fn read_pages(
+    files: &Files,
+    wanted: &[(&RunSegment, Range<u64>)],
+    how: PageReads,
+    done: &mut dyn FnMut(usize, &Page<'_>) -> Result<()>,
+) -> Result<()> {
+    let requests = requests_of(wanted);
+    // The device takes memory for each request in flight as for the longest, so long ones do not go with short ones.
+    let mut classes: Vec<u32> = requests.iter().map(Request::class).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let mut joined = Vec::new();
+    for class in classes {
+        let of_class: Vec<&Request> = requests.iter().filter(|request| request.class() == class).collect();
+        let reads: Vec<FileRead<'_>> = of_class.iter().map(|request| request.read(wanted)).collect();
+        let longest = BLOCK_BYTES << class;
+        let depth = how.depth.min(how.in_flight_bytes / longest).max(1);
+        files.read_many(&reads, depth, &mut |i, bytes| {
+            answer(wanted, of_class[i], bytes, &mut joined, done)
+        })?;
+    }
+    Ok(())
+}
+
+impl Request {
+    /// Its length in blocks is at most 2 to this power.
+    fn class(&self) -> u32 {
+        // All of those that short pages are joined to are one class.
+        (self.blocks.end - self.blocks.start).max(JOINED_BLOCKS).next_power_of_two().ilog2()
+    }
+
+    fn read<'a>(&self, wanted: &[(&'a RunSegment, Range<u64>)]) -> FileRead<'a> {
+        let (file, first) = wanted[self.wanted.start].0.file.segment.place_of(self.blocks.start);
+        let bytes = (self.blocks.end - self.blocks.start) as usize * BLOCK_BYTES;
+        FileRead { file, request: ReadRequest { offset: first * BLOCK_BYTES as u64, bytes: bytes as u32 } }
+    }
+}
+
+/// Joins wanted pages to requests.
+fn requests_of(wanted: &[(&RunSegment, Range<u64>)]) -> Vec<Request> {
+    let mut requests: Vec<Request> = Vec::with_capacity(wanted.len());
+    for (i, (run, blocks)) in wanted.iter().enumerate() {
+        if blocks.is_empty() {
+            continue;
+        }
+        match requests.last_mut() {
+            Some(last)
+                if last.wanted.end == i
+                    && Arc::ptr_eq(&run.file, &wanted[last.wanted.start].0.file)
+                    && (wanted[i - 1].1 == *blocks
+                        || last.blocks.end == blocks.start
+                            && blocks.end - last.blocks.start <= JOINED_BLOCKS) =>
+            {
+                last.blocks.end = blocks.end;
+                last.wanted.end = i + 1;
+            }
+            _ => requests.push(Request { blocks: blocks.clone(), wanted: i..i + 1 }),
+        }
+    }
+    requests
+}
+
+/// Answers what a request that has arrived has of the wanted pages.
+fn answer(
+    wanted: &[(&RunSegment, Range<u64>)],
+    request: &Request,
+    bytes: &[u8],
+    joined: &mut Vec<u8>,
+    done: &mut dyn FnMut(usize, &Page<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut next = request.wanted.start;
+    for equal in wanted[request.wanted.clone()].chunk_by(|one, other| one.1 == other.1) {
+        let (run, blocks) = &equal[0];
+        let [start, end] =
+            [blocks.start, blocks.end].map(|block| (block - request.blocks.start) as usize * BLOCK_BYTES);
+        let body = run.file.segment.page_of(blocks.clone(), &bytes[start..end], joined)?;
+        let in_file = |error: crate::Error| error.in_file_from(run.path(), blocks.start * BLOCK_BYTES as u64);
+        let page = Page::of(body).map_err(in_file)?;
+        for i in next..next + equal.len() {
+            done(i, &page).map_err(in_file)?;
+        }
+        next += equal.len();
+    }
+    Ok(())
+}
