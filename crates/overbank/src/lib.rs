@@ -7,6 +7,7 @@
 //! |---|---|---|---|---|
 //! | was this key seen before? | [`Filter`] | [`Store::filter`] | beyond RAM | "yes" wrongly, at a rate that you choose; "no" never |
 //! | … and with which value? | [`Maplet`] | [`Store::maplet`] | beyond RAM | likewise |
+//! | what is the record of this key, exactly? | [`Dictionary`] | [`Store::dictionary`] | beyond RAM | never |
 //! | how often did this key come? | [`Frequency`] | [`Store::frequency`] | beyond RAM | too high, with bounds; never too low |
 //! | … in the last hours? | [`FrequencyWindow`] | [`Store::frequency_window`] | beyond RAM | likewise |
 //! | how often, from a few MiB? | [`CountMin`](sketch::CountMin) | [`Store::sketch`] | RAM | likewise |
@@ -117,6 +118,7 @@ pub mod sketch;
 pub mod store;
 mod stored;
 
+pub use dictionary::{Dictionary, DictionaryOptions};
 pub use error::{Error, Result};
 pub use filter::cascade::{Filter, FilterOptions, Maplet, MapletOptions};
 pub use frequency::{Frequency, FrequencyOptions, FrequencyWindow};

@@ -44,7 +44,9 @@ pub const FINGERPRINT_SEGMENT: Kind = Kind { id: 18, version: 1, name: "file of 
 pub const FILTER: Kind = Kind { id: 19, version: 2, name: "filter" };
 /// A file of updates that the pages of a frequency sketch do not hold yet. No summary by itself.
 pub const FREQUENCY_LOG: Kind = Kind { id: 20, version: 1, name: "log of a frequency sketch" };
-/// A file of keys and values in the order of their hashes. No summary by itself: its files are of a dictionary.
+/// Keys and their values.
+pub const DICTIONARY: Kind = Kind { id: 21, version: 1, name: "dictionary" };
+/// A file of keys and values. No summary by itself: its files are of a dictionary.
 pub const DICTIONARY_SEGMENT: Kind = Kind { id: 22, version: 1, name: "file of keys and values" };
 /// Rows that a stopped run of the command could not print.
 pub const OWED_OUTPUT: Kind = Kind { id: 64, version: 1, name: "owed output" };
@@ -63,6 +65,7 @@ pub const ALL: &[Kind] = &[
     FINGERPRINT_SEGMENT,
     FILTER,
     FREQUENCY_LOG,
+    DICTIONARY,
     DICTIONARY_SEGMENT,
     OWED_OUTPUT,
     STREAM_KEY,

@@ -51,7 +51,7 @@ pub(crate) struct RunShape {
 
 /// How the pages of a run are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Compression {
+pub enum Compression {
     #[default]
     None = 0,
     Lz4 = 1,
@@ -65,4 +65,23 @@ pub(crate) struct Expected {
     pub(crate) items: u64,
     /// Of keys and values.
     pub(crate) bytes: u64,
+}
+
+impl Compression {
+    /// What the manifest says of it.
+    pub(crate) fn of_code(code: u8) -> Option<Compression> {
+        [Compression::None, Compression::Lz4, Compression::Zstd].into_iter().find(|one| *one as u8 == code)
+    }
+
+    pub(crate) fn check(self) -> crate::Result<()> {
+        Ok(())
+    }
+}
+
+impl std::ops::Add for Expected {
+    type Output = Expected;
+
+    fn add(self, other: Expected) -> Expected {
+        Expected { items: self.items + other.items, bytes: self.bytes + other.bytes }
+    }
 }

@@ -21,6 +21,7 @@ pub(crate) struct RunScan {
     block: u64,
     cursor: Option<PageCursor>,
     last: KeyHash,
+    place: Option<Place>,
 }
 
 impl RunScan {
@@ -34,10 +35,11 @@ impl RunScan {
             block: 0,
             cursor: None,
             last: KeyHash::default(),
+            place: None,
         }
     }
 
-    /// The next item; `None` at the end.
+    /// Goes to the next item; whether there is one.
     ///
     /// # Cost
     /// A hash of its key; a piece is read in one request.
@@ -45,13 +47,27 @@ impl RunScan {
     /// # Errors
     /// `Corrupt`, or what the device says. The scan is then of no use.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<Item<'_>>> {
-        let next = self.advance()?;
-        Ok(next.map(|(hash, place)| place.item(&self.body, hash)))
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        self.place = self.next_place()?;
+        Ok(self.place.is_some())
     }
 
-    /// Blocks of the run that were passed over, the page that the scan is in among them.
-    fn advance(&mut self) -> Result<Option<(KeyHash, Place)>> {
+    /// The item that it stands at.
+    #[inline]
+    pub(crate) fn item(&self) -> Option<Item<'_>> {
+        self.place.as_ref().map(|place| place.item(&self.body, self.last))
+    }
+
+    /// Goes to the next item, and lends it; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`RunScan::advance`].
+    pub(crate) fn next(&mut self) -> Result<Option<Item<'_>>> {
+        self.advance()?;
+        Ok(self.item())
+    }
+
+    fn next_place(&mut self) -> Result<Option<Place>> {
         loop {
             let Some(cursor) = &mut self.cursor else {
                 if self.next_page()? {
@@ -82,7 +98,7 @@ impl RunScan {
                 return Ok(None);
             }
             if hash.high() >= *self.range.start() {
-                return Ok(Some((hash, place)));
+                return Ok(Some(place));
             }
         }
     }

@@ -34,7 +34,7 @@ impl Filter {
             let level = level_of(run.fingerprints(), flush_keys, self.shared().options.policy);
             let mut state = self.shared().state();
             let pane = state.writes.pane;
-            state.push_run(run, RunClass { bits, pane, sign: kind.sign }, level);
+            state.push_run([run], RunClass { bits, pane, sign: kind.sign }, level);
             state.reach_longest(&self.shared().options);
             self.shared().note_class(&state);
             self.shared().tree.schedule(&mut state);

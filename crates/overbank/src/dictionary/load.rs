@@ -1,0 +1,233 @@
+//! Many items at once: an external merge sort whose every state is a dictionary.
+//!
+//! ```text
+//!   items ─▶ memtables ─▶ runs, side by side by hash range ─▶ at the end one merge of all of them
+//! ```
+//!
+//! The runs of a load are the dictionary's own: they can be asked meanwhile, and committed, and a load that was cut off goes on behind its
+//! last commit.
+
+use super::Dictionary;
+use super::item::{Item, Value, shown};
+use super::run::{Expected, RunSegment, RunWriter};
+use super::scan::{Record, Snapshot};
+use crate::error::invalid;
+use crate::lsm::level_of;
+use crate::{Error, Result};
+use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering;
+
+/// What a load does with a key that comes twice.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Duplicates {
+    /// The last value stays.
+    #[default]
+    Last,
+    /// The first value stays, also one that was in before.
+    First,
+    /// The load fails, and the dictionary, which was empty, is empty again.
+    Refuse,
+}
+
+/// A load under way: merges wait for its end. Dropped before [`Load::finish`], what came in stays in.
+#[derive(Debug)]
+pub struct Load {
+    dictionary: Dictionary,
+    duplicates: Duplicates,
+    items: u64,
+    is_over: bool,
+}
+
+/// What was loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LoadReport {
+    /// Items that were given, those of keys that came again among them.
+    pub items: u64,
+}
+
+/// Bytes of items of a piece that a copy writes.
+const COPY_PIECE_BYTES: u64 = 256 << 20;
+
+impl Dictionary {
+    /// Begins to load many items.
+    ///
+    /// # Errors
+    /// `ReadOnly`; `InvalidOption` for [`Duplicates::Refuse`] unless the dictionary is empty, and for [`Duplicates::First`] where it has an
+    /// operator.
+    pub fn load(&self, duplicates: Duplicates) -> Result<Load> {
+        let shared = self.shared();
+        shared.gate.writable()?;
+        if duplicates == Duplicates::Refuse {
+            let report = self.report();
+            if report.items > 0 || report.items_in_memory > 0 {
+                let why = "keys can be refused only where there are none yet: load into a new dictionary";
+                return invalid("duplicates", "refuse", why);
+            }
+            shared.tree.table.count_repeats();
+        }
+        let mut state = shared.state();
+        state.writes.loads += 1;
+        shared.tree.table.is_loading.store(true, Ordering::Relaxed);
+        drop(state);
+        Ok(Load { dictionary: self.clone(), duplicates, items: 0, is_over: false })
+    }
+
+    /// Writes the items of `from` whose hashes, by their first 64 bits, are in a range into this dictionary, as the newest ones: a part
+    /// of a dictionary for a shard, or a shard's into the whole. Returns how many.
+    ///
+    /// # Cost
+    /// Reads the range once, in order, and writes it once.
+    ///
+    /// # Errors
+    /// `Incompatible` for another seed, hash function or operator; as [`Dictionary::insert_many`]. What was copied before an error is not
+    /// in.
+    pub fn copy_from(&self, from: &Snapshot, range: RangeInclusive<u64>) -> Result<u64> {
+        let shared = self.shared();
+        shared.gate.writable()?;
+        let (here, there) = (shared.hasher.key_hasher(), from.hasher());
+        crate::sketch::HashId::from(here).require(there.into())?;
+        let (operator, other) = (shared.options.shape.operator, from.options().shape.operator);
+        if operator != other {
+            let (expected, found) = (format!("{operator:?}"), format!("{other:?}"));
+            return Err(Error::Incompatible { what: "the merge operator", expected, found });
+        }
+        let _change = shared.gate.change();
+        shared.flush()?;
+        let mut pieces: Vec<RunSegment> = Vec::new();
+        let copied = self.copy_pieces(from, range, &mut pieces);
+        if copied.is_err() {
+            shared.tree.retire(pieces.iter().map(|piece| piece.file_ref().id).collect());
+            return copied;
+        }
+        let entries = pieces.iter().map(|piece| piece.counts().items).sum();
+        if entries > 0 {
+            let level =
+                level_of(entries, shared.shares.limits.flush_entries, super::DictionaryOptions::policy());
+            let mut state = shared.state();
+            state.push_run(pieces, (), level);
+            shared.tree.schedule(&mut state);
+        }
+        copied
+    }
+
+    fn copy_pieces(
+        &self,
+        from: &Snapshot,
+        range: RangeInclusive<u64>,
+        pieces: &mut Vec<RunSegment>,
+    ) -> Result<u64> {
+        let shared = self.shared();
+        let table = &shared.tree.table;
+        let expected = from.expected(&range);
+        let parts = expected.bytes.div_ceil(COPY_PIECE_BYTES).max(1);
+        let part = Expected { items: expected.items / parts, bytes: expected.bytes / parts };
+        let width = ((u128::from(range.end() - range.start()) + 1) / u128::from(parts)).max(1);
+        let (mut copied, mut first) = (0, *range.start());
+        // Pieces part where a hash ends, so that all keys of one hash are in one.
+        loop {
+            let last = u64::try_from(u128::from(first) + width - 1).unwrap_or(u64::MAX);
+            // What division leaves over goes with the last one.
+            let last =
+                if u128::from(range.end() - last.min(*range.end())) < width { *range.end() } else { last };
+            let is_behind = shared.tree.threads() > 0;
+            let shape = table.run_shape(false);
+            let mut writer = RunWriter::create(
+                &shared.files,
+                table.hasher.key_hasher(),
+                shape,
+                first..=last,
+                part,
+                is_behind,
+            )?;
+            let mut scan = from.scan(first..=last)?;
+            while let Some(Record { hash, key, value }) = scan.next_record()? {
+                writer.push(Item { hash, key, value: Value::Put(value) })?;
+                copied += 1;
+            }
+            pieces.extend(writer.finish()?);
+            if last == *range.end() {
+                return Ok(copied);
+            }
+            first = last + 1;
+        }
+    }
+}
+
+impl Load {
+    /// Takes items in.
+    ///
+    /// # Errors
+    /// As [`Dictionary::insert_many`].
+    pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, keys: &[K], values: &[V]) -> Result<()> {
+        match self.duplicates {
+            Duplicates::First => self.dictionary.insert_many_if_absent(keys, values)?,
+            Duplicates::Last | Duplicates::Refuse => self.dictionary.insert_many(keys, values)?,
+        }
+        self.items += keys.len() as u64;
+        Ok(())
+    }
+
+    /// Takes operands in: as [`Dictionary::merge_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn merge_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, keys: &[K], operands: &[V]) -> Result<()> {
+        self.dictionary.merge_many(keys, operands)?;
+        self.items += keys.len() as u64;
+        Ok(())
+    }
+
+    /// Merges what was loaded.
+    ///
+    /// # Cost
+    /// Reads and writes what was loaded once, if it did not fit the memory; what was in before too, if what was loaded is a fifth of it.
+    ///
+    /// # Errors
+    /// `InvalidOption` for [`Duplicates::Refuse`] where a key came twice, with an example; as [`Dictionary::insert_many`].
+    pub fn finish(mut self) -> Result<LoadReport> {
+        let shared = std::sync::Arc::clone(self.dictionary.shared());
+        shared.flush()?;
+        self.end();
+        let mut state = shared.state();
+        shared.tree.schedule(&mut state);
+        drop(state);
+        shared.finish_merges()?;
+        if self.duplicates == Duplicates::Refuse {
+            shared.compact()?;
+            let repeats = shared.tree.table.take_repeats().unwrap_or_default();
+            if let Some(example) = repeats.example {
+                let mut state = shared.state();
+                let dead = state.drop_classes(|()| true);
+                drop(state);
+                shared.tree.frozen_gone();
+                shared.tree.retire(dead);
+                let why = format!(
+                    "{} of {} items have a key that came before, and nothing was loaded; let the first or the last stay, or remove them",
+                    repeats.count, self.items
+                );
+                return invalid("a key", format!("{} twice", shown(&example)), why);
+            }
+        }
+        Ok(LoadReport { items: self.items })
+    }
+
+    /// Lets merges go on.
+    fn end(&mut self) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        let shared = self.dictionary.shared();
+        let mut state = shared.state();
+        state.writes.loads -= 1;
+        shared.tree.table.is_loading.store(state.writes.loads > 0, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.end();
+        if self.duplicates == Duplicates::Refuse {
+            drop(self.dictionary.shared().tree.table.take_repeats());
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What a caller chooses, and how a dictionary divides its memory.
+
+use super::operator::MergeOperator;
+use super::run::Compression;
+use crate::error::invalid;
+use crate::lsm::{Limits, Policy};
+use crate::{Error, Result};
+
+/// The least `memory_bytes` for writing: a merge, its inputs, and two memtables.
+const MEMORY_BYTES_MIN: usize = 16 << 20;
+/// The least `memory_bytes` of a dictionary that is only asked.
+const READING_BYTES_MIN: usize = 4 << 20;
+/// A quarter of a store's usual budget.
+const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
+/// An item may take this share of the memory: two of them, a merge's copies, and what is read.
+const ITEM_SHARE: usize = 8;
+/// More than a memtable's places of items can tell.
+const MEMTABLE_BYTES_MAX: usize = 1 << 30;
+
+/// The most lanes of a merge, and how much memory a dictionary has for each.
+const LANES_MAX: usize = 8;
+const LANE_BYTES: usize = 32 << 20;
+/// RAM of a lane's writer: a mebibyte that is filled and one that is written, and borders.
+const WRITER_BYTES: usize = 9 << 18;
+/// What is read at a time of each input of a merge.
+pub(super) const CURSOR_BYTES: usize = 256 << 10;
+/// The most merges that are open at a time, and how much memory a dictionary has for each.
+const MERGES_MAX: usize = 2;
+const MERGE_BYTES: usize = 48 << 20;
+/// Runs that a merge reads, at least and at most.
+const INPUTS: (usize, usize) = (4, 64);
+/// A lane of fewer items is not worth a thread of its own: items are larger than fingerprints.
+const LANE_ENTRIES_MIN: u64 = 1 << 16;
+/// So many runs of about the same length become one.
+pub(super) const FAN_OUT: usize = 4;
+
+/// Size and behaviour of a [`Dictionary`](super::Dictionary), for [`Store::dictionary`](crate::store::Store::dictionary).
+///
+/// What is not said has a default in a new dictionary, and in a stored one is what it was made with; the memory is always that asked for
+/// now. Another page, compression or `ranks` than before is that of the runs written from now on.
+///
+/// ```
+/// use overbank::dictionary::{DictionaryOptions, MergeOperator, Numbers};
+/// let counters = DictionaryOptions::new().merge_operator(MergeOperator::Sum(Numbers::Binary));
+/// let pages = DictionaryOptions::new().memory_bytes(256 << 20).page_bytes(16 << 10);
+/// # let _ = (counters, pages);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DictionaryOptions {
+    pub(super) memory_bytes: usize,
+    pub(super) shape: Shape,
+    pub(super) asked_for: AskedFor,
+}
+
+/// What the runs are written as, and what items mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    pub(super) page_blocks: u32,
+    pub(super) compression: Compression,
+    pub(super) operator: Option<MergeOperator>,
+    pub(super) has_ranks: bool,
+}
+
+/// Which of these were said.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct AskedFor {
+    page: bool,
+    compression: bool,
+    operator: bool,
+    ranks: bool,
+}
+
+/// How a dictionary divides its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shares {
+    pub(super) limits: Limits,
+    /// A memtable of so many bytes, with what it needs to be sorted, is frozen.
+    pub(super) memtable_bytes: usize,
+    /// Reads in flight.
+    pub(super) lookup_bytes: usize,
+    /// Indexes of runs, and what stands before them.
+    pub(super) index_bytes_max: usize,
+}
+
+impl Default for DictionaryOptions {
+    fn default() -> Self {
+        let shape =
+            Shape { page_blocks: 1, compression: Compression::None, operator: None, has_ranks: false };
+        DictionaryOptions { memory_bytes: MEMORY_BYTES_DEFAULT, shape, asked_for: AskedFor::default() }
+    }
+}
+
+impl DictionaryOptions {
+    /// The defaults: 64 MiB, pages of 4096 bytes, no compression, no operator, no ranks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// RAM in bytes, from the store's budget; at least 16 MiB for writing, and 4 MiB where the store is open read-only. An item, key and
+    /// value, has at most an eighth of it.
+    pub fn memory_bytes(mut self, bytes: usize) -> Self {
+        self.memory_bytes = bytes;
+        self
+    }
+
+    /// Bytes of a page, which a lookup reads: 4096 or 16384. The larger fits items of a few KiB, and compresses better.
+    pub fn page_bytes(mut self, bytes: u32) -> Self {
+        self.shape.page_blocks = bytes / 4096 + u32::from(!bytes.is_multiple_of(4096)) * 1000;
+        self.asked_for.page = true;
+        self
+    }
+
+    /// How pages are compressed.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.shape.compression = compression;
+        self.asked_for.compression = true;
+        self
+    }
+
+    /// How operands change values. It is the dictionary's for good.
+    pub fn merge_operator(mut self, operator: MergeOperator) -> Self {
+        self.shape.operator = Some(operator);
+        self.asked_for.operator = true;
+        self
+    }
+
+    /// Whether a dictionary that is one run can tell a key's rank in hash order: some 2.5 bits of RAM a key.
+    pub fn ranks(mut self, has_ranks: bool) -> Self {
+        self.shape.has_ranks = has_ranks;
+        self.asked_for.ranks = true;
+        self
+    }
+
+    /// The RAM that was chosen, in bytes.
+    pub fn chosen_memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// Bytes of a page.
+    pub fn chosen_page_bytes(&self) -> u32 {
+        self.shape.page_blocks * 4096
+    }
+
+    /// How pages are compressed.
+    pub fn chosen_compression(&self) -> Compression {
+        self.shape.compression
+    }
+
+    /// How operands change values, if they may be merged in.
+    pub fn chosen_operator(&self) -> Option<MergeOperator> {
+        self.shape.operator
+    }
+
+    /// Whether ranks are kept.
+    pub fn has_ranks(&self) -> bool {
+        self.shape.has_ranks
+    }
+
+    /// The most bytes of a key and its value together.
+    pub fn item_bytes_max(&self) -> usize {
+        (self.memory_bytes / ITEM_SHARE).min(MEMTABLE_BYTES_MAX / 4)
+    }
+
+    /// Refuses options that nothing can be written with.
+    pub(super) fn check(&self) -> Result<()> {
+        self.check_shape()?;
+        if self.memory_bytes < MEMORY_BYTES_MIN {
+            let why = format!("writing a dictionary takes at least {MEMORY_BYTES_MIN} bytes");
+            return invalid("memory_bytes", self.memory_bytes, why);
+        }
+        Ok(())
+    }
+
+    /// Refuses options that nothing can be read with.
+    pub(super) fn check_for_reading(&self) -> Result<()> {
+        self.check_shape()?;
+        if self.memory_bytes < READING_BYTES_MIN {
+            let why = format!("asking a dictionary takes at least {READING_BYTES_MIN} bytes");
+            return invalid("memory_bytes", self.memory_bytes, why);
+        }
+        Ok(())
+    }
+
+    fn check_shape(&self) -> Result<()> {
+        if !matches!(self.shape.page_blocks, 1 | 4) {
+            return invalid("page_bytes", self.shape.page_blocks * 4096, "choose 4096 or 16384");
+        }
+        self.shape.compression.check()
+    }
+
+    /// These options with what a stored dictionary has where nothing else was asked for.
+    pub(super) fn with_shape_of(mut self, stored: &Shape) -> Result<Self> {
+        let Shape { page_blocks, compression, operator, has_ranks } = *stored;
+        let AskedFor { page, compression: asked_compression, operator: asked_operator, ranks } =
+            self.asked_for;
+        if asked_operator && self.shape.operator != operator {
+            return Err(Error::Incompatible {
+                what: "the merge operator",
+                expected: format!("{operator:?}"),
+                found: format!("{:?}", self.shape.operator),
+            });
+        }
+        self.shape = Shape {
+            page_blocks: if page { self.shape.page_blocks } else { page_blocks },
+            compression: if asked_compression { self.shape.compression } else { compression },
+            operator,
+            has_ranks: if ranks { self.shape.has_ranks } else { has_ranks },
+        };
+        Ok(self)
+    }
+
+    /// How the memory is divided beside `threads` background threads.
+    pub(super) fn shares(&self, threads: usize) -> Shares {
+        let memory = self.memory_bytes;
+        let lanes = (threads + 1).min(LANES_MAX).min(memory / LANE_BYTES).max(1);
+        let merges = (memory / MERGE_BYTES).clamp(1, MERGES_MAX);
+        let lookup_bytes = memory / 8;
+        // All lanes of all open merges together read so much at a time.
+        let inputs_max = (memory / 6 / (lanes * merges * CURSOR_BYTES)).clamp(INPUTS.0, INPUTS.1);
+        let merging = lanes * merges * (inputs_max * CURSOR_BYTES + WRITER_BYTES) + lanes * WRITER_BYTES;
+        let written = memory.saturating_sub(lookup_bytes + merging).max(memory / 4);
+        // Two or three frozen ones are flushed together while another is filled.
+        let memtable_bytes = (written / 4).min(MEMTABLE_BYTES_MAX);
+        let frozen_bytes = written - memtable_bytes;
+        let limits = Limits {
+            frozen_bytes,
+            // Levels only order the work: what an item takes is not known before.
+            flush_entries: (frozen_bytes / 128).max(1) as u64,
+            lanes,
+            merges,
+            inputs_max,
+            lane_entries_min: LANE_ENTRIES_MIN,
+            piece_bytes_min: Limits::PIECE_BYTES_MIN,
+        };
+        Shares { limits, memtable_bytes, lookup_bytes, index_bytes_max: memory / 2 }
+    }
+
+    /// What writers owe is reckoned by.
+    pub(super) fn policy() -> Policy {
+        Policy::Tiered { fan_out: FAN_OUT as u32 }
+    }
+}

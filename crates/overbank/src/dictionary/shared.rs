@@ -1,0 +1,67 @@
+//! The dictionary as all its threads see it: the newest items, and the tree of runs below them.
+
+use super::item::ItemHasher;
+use super::memtable::Memtable;
+use super::options::{DictionaryOptions, Shares};
+use super::table::{ItemState, ItemTree};
+use crate::Result;
+use crate::lock::lock;
+use crate::store::{Files, Gate};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) options: DictionaryOptions,
+    pub(super) shares: Shares,
+    pub(super) gate: Gate,
+    pub(super) files: Files,
+    pub(super) hasher: ItemHasher,
+    /// The newest items; locked before the tree.
+    pub(super) memtable: Mutex<Memtable>,
+    pub(super) tree: Arc<ItemTree>,
+}
+
+impl Shared {
+    /// The tree's lock.
+    pub(super) fn state(&self) -> MutexGuard<'_, ItemState> {
+        self.tree.state()
+    }
+
+    /// Sorts the newest items, so that they are a run in RAM. Whoever looks holds the memtable or comes after it.
+    pub(super) fn freeze(self: &Arc<Self>, memtable: &mut Memtable) {
+        if memtable.is_empty() {
+            return;
+        }
+        let table = &self.tree.table;
+        let mut repeats = lock(&table.repeats);
+        let frozen = memtable.freeze(&self.hasher, self.options.shape.operator, repeats.as_mut());
+        drop(repeats);
+        let mut state = self.state();
+        state.push_frozen(Some(0), [(frozen, ())]);
+        self.tree.schedule(&mut state);
+    }
+
+    /// As [`Dictionary::flush`](super::Dictionary::flush).
+    pub(super) fn flush(self: &Arc<Self>) -> Result<()> {
+        self.gate.writable()?;
+        let _change = self.gate.change();
+        self.freeze(&mut lock(&self.memtable));
+        self.tree.flush()
+    }
+
+    /// As [`Dictionary::settle`](super::Dictionary::settle).
+    pub(super) fn finish_merges(self: &Arc<Self>) -> Result<()> {
+        self.gate.writable()?;
+        let _change = self.gate.change();
+        let first_job = self.state().next_job();
+        self.tree.finish_merges(first_job)
+    }
+
+    /// As [`Dictionary::compact`](super::Dictionary::compact).
+    pub(super) fn compact(self: &Arc<Self>) -> Result<()> {
+        self.flush()?;
+        self.finish_merges()?;
+        let _change = self.gate.change();
+        self.tree.merge_all()
+    }
+}

@@ -1,0 +1,235 @@
+//! Runs of items, as the room `lsm` merges them.
+
+use super::format;
+use super::item::ItemHasher;
+use super::memtable::{Frozen, Repeats};
+use super::merger::{Merger, ScanOptions, Source};
+use super::options::{CURSOR_BYTES, DictionaryOptions, FAN_OUT};
+use super::run::{Counts, Expected, RunSegment, RunShape, RunWriter};
+use crate::Result;
+use crate::lock::lock;
+use crate::lsm::{
+    Choice, Input, LaneSpec, Order, Run, Shape, Size, State, Stepped, StoredTree, Table, Tree, Version,
+};
+use crate::store::{FileRef, Files, Record};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Bits a key of what stands before a run that is not the oldest: of 100 keys that are not in it one reads it.
+const FRONT_BITS: u32 = 10;
+/// What is newer than the oldest run is merged into it when it is this share of it.
+const WHOLE_SHARE: u64 = 5;
+
+/// The runs of a dictionary.
+#[derive(Debug)]
+pub(super) struct ItemTable {
+    pub(super) options: DictionaryOptions,
+    pub(super) hasher: ItemHasher,
+    /// A load is under way: what it flushes is soon merged, and gets nothing before it.
+    pub(super) is_loading: AtomicBool,
+    /// Keys that came twice, while somebody counts them.
+    pub(super) repeats: Mutex<Option<Repeats>>,
+}
+
+/// What the table notes under the tree's lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Writes {
+    /// Loads that are under way: merges wait for their end.
+    pub(super) loads: u32,
+    /// Runs that one merge reads at most.
+    pub(super) inputs_max: usize,
+}
+
+/// A merge of a lane.
+#[derive(Debug)]
+pub(super) struct ItemMerge {
+    merger: Merger,
+    writer: RunWriter,
+}
+
+pub(super) type ItemTree = Tree<ItemTable>;
+pub(super) type ItemState = State<ItemTable>;
+pub(super) type ItemVersion = Version<ItemTable>;
+pub(super) type ItemRun = Run<ItemTable>;
+
+impl ItemTable {
+    pub(super) fn new(options: DictionaryOptions, hasher: ItemHasher) -> Self {
+        let (is_loading, repeats) = (AtomicBool::new(false), Mutex::new(None));
+        ItemTable { options, hasher, is_loading, repeats }
+    }
+
+    /// How a run is written; the oldest one has no front, for most keys that are asked for are in it.
+    pub(super) fn run_shape(&self, is_oldest: bool) -> RunShape {
+        let has_front = !is_oldest && !self.is_loading.load(Ordering::Relaxed);
+        let shape = self.options.shape;
+        RunShape {
+            page_blocks: shape.page_blocks,
+            compression: shape.compression,
+            front_bits: has_front.then_some(FRONT_BITS),
+            has_ranks: shape.has_ranks && is_oldest,
+        }
+    }
+
+    /// Counts keys that come twice from now on.
+    pub(super) fn count_repeats(&self) {
+        *lock(&self.repeats) = Some(Repeats::default());
+    }
+
+    /// What was counted, no more of it.
+    pub(super) fn take_repeats(&self) -> Option<Repeats> {
+        lock(&self.repeats).take()
+    }
+}
+
+/// The merge that is due: `runs` are all there are, the oldest first.
+///
+/// 1. What is newer than the oldest run is merged into it when it is a fifth of it: the paper's sequential merge.
+/// 2. Before that, runs of about the same length, four or more, become one: those behind a run that together are as long as it.
+/// 3. While something is loaded, only more runs than one merge reads become one: the end of the load merges all of them at once.
+fn merge_due(writes: Writes, runs: &[Shape<()>]) -> Option<Choice<()>> {
+    let first_idle = runs.iter().rposition(|run| run.is_busy).map_or(0, |busy| busy + 1);
+    let idle = &runs[first_idle..];
+    let most = writes.inputs_max.max(FAN_OUT);
+    let newest = |count: usize| {
+        let inputs = idle[idle.len() - count.min(most)..].iter().map(|run| run.id).collect();
+        Some(Choice { inputs, class: () })
+    };
+    if writes.loads > 0 {
+        let flushed = idle.last()?.bytes;
+        let alike = idle.iter().rev().take_while(|run| run.bytes / 2 <= flushed).count();
+        return if alike >= most { newest(most) } else { None };
+    }
+    let behind = |at: usize| idle[at + 1..].iter().map(|run| run.bytes).sum::<u64>();
+    let is_due = |at: &usize| {
+        let (runs_behind, bytes) = (idle.len() - at - 1, behind(*at));
+        let is_whole = first_idle == 0 && *at == 0 && runs_behind > 0 && bytes >= idle[0].bytes / WHOLE_SHARE;
+        is_whole || (runs_behind >= FAN_OUT - 1 && bytes >= idle[*at].bytes)
+    };
+    let from = (0..idle.len()).find(is_due)?;
+    newest(idle.len() - from)
+}
+
+impl Table for ItemTable {
+    type Class = ();
+    type Frozen = Frozen;
+    type Segment = RunSegment;
+    type Merge = ItemMerge;
+    type Writes = Writes;
+
+    const ORDER: Order = Order::NewestWins;
+    const BY_LENGTH: bool = false;
+
+    fn open(&self, files: &Files, file: &FileRef, (): ()) -> Result<RunSegment> {
+        RunSegment::open(files, file, self.hasher.key_hasher())
+    }
+
+    fn record(&self, _: &Writes, tree: &StoredTree<()>) -> Record {
+        Record { state: format::encode(&self.options, tree), files: tree.files() }
+    }
+
+    fn hashes(segment: &RunSegment) -> RangeInclusive<u64> {
+        segment.hashes()
+    }
+
+    fn clip(segment: &Arc<RunSegment>, border: u64) -> Option<Arc<RunSegment>> {
+        segment.clipped(border).map(Arc::new)
+    }
+
+    fn file_ref(segment: &RunSegment) -> FileRef {
+        segment.file_ref()
+    }
+
+    fn segment_size(segment: &RunSegment) -> Size {
+        let counts = segment.counts();
+        Size {
+            entries: counts.items,
+            tombstones: counts.tombstones,
+            occurrences: counts.items - counts.tombstones,
+            bytes: segment.file_ref().bytes,
+            memory_bytes: segment.memory_bytes(),
+        }
+    }
+
+    fn frozen_size(frozen: &Frozen) -> Size {
+        let (entries, tombstones) = (frozen.len() as u64, frozen.tombstones());
+        let occurrences = entries - tombstones;
+        Size { entries, tombstones, occurrences, bytes: 0, memory_bytes: frozen.memory_bytes() }
+    }
+
+    fn begin(&self, files: &Files, inputs: &[Input<Self>], lane: &LaneSpec<()>) -> Result<ItemMerge> {
+        let how = ScanOptions { piece_bytes: CURSOR_BYTES, is_ahead: false };
+        let mut expected = Expected::default();
+        let sources = (inputs.iter())
+            .map(|input| match input {
+                Input::Flash(segment) => {
+                    expected = expected + expected_of(segment, &lane.range);
+                    Source::pieces([Arc::clone(segment)], &lane.range, how)
+                }
+                Input::Memory(frozen) => {
+                    expected = expected + frozen.expected(&lane.range);
+                    Source::frozen(frozen, &lane.range)
+                }
+            })
+            .collect();
+        let mut merger = Merger::new(sources, self.hasher, self.options.shape.operator, lane.is_oldest)?;
+        merger.repeats = lock(&self.repeats).as_ref().map(|_| Repeats::default());
+        let shape = self.run_shape(lane.is_oldest);
+        let range = lane.range.clone();
+        let writer =
+            RunWriter::create(files, self.hasher.key_hasher(), shape, range, expected, lane.is_behind)?;
+        Ok(ItemMerge { merger, writer })
+    }
+
+    fn step(&self, merge: &mut ItemMerge, blocks: u64) -> Result<Stepped> {
+        let (mut entries, mut bytes) = (0, 0);
+        while bytes < blocks * 4096 {
+            let Some(item) = merge.merger.next_item()? else {
+                return Ok(Stepped { entries, has_more: false });
+            };
+            merge.writer.push(item)?;
+            bytes += (item.key.len() + item.value.bytes().len() + ITEM_STEP_BYTES) as u64;
+            entries += 1;
+        }
+        Ok(Stepped { entries, has_more: true })
+    }
+
+    fn finish(&self, _: &Files, merge: ItemMerge, (): ()) -> Result<Option<RunSegment>> {
+        let ItemMerge { merger, writer } = merge;
+        let segment = writer.finish()?;
+        if let (Some(found), Some(repeats)) = (merger.repeats, lock(&self.repeats).as_mut()) {
+            repeats.add(found);
+        }
+        Ok(segment)
+    }
+
+    fn join(&self, inputs: &[Arc<Frozen>], (): ()) -> Result<Frozen> {
+        let sources = inputs.iter().map(|frozen| Source::frozen(frozen, &(0..=u64::MAX))).collect();
+        let mut merger = Merger::new(sources, self.hasher, self.options.shape.operator, false)?;
+        let mut joined = Frozen::builder();
+        while let Some(item) = merger.next_item()? {
+            joined.push(item);
+        }
+        Ok(joined.finish())
+    }
+
+    fn wanted(writes: &Writes, runs: &[Shape<()>]) -> Option<Choice<()>> {
+        merge_due(*writes, runs)
+    }
+}
+
+/// What an item costs a step beside its bytes.
+const ITEM_STEP_BYTES: usize = 16;
+
+/// How many items, of how many bytes, a run on flash has in a range of hashes, about.
+pub(super) fn expected_of(segment: &RunSegment, range: &RangeInclusive<u64>) -> Expected {
+    let seen = segment.hashes();
+    let (first, last) = ((*seen.start()).max(*range.start()), (*seen.end()).min(*range.end()));
+    if first > last {
+        return Expected::default();
+    }
+    let share = ((last - first) as f64 + 1.0) / ((seen.end() - seen.start()) as f64 + 1.0);
+    let Counts { items, key_bytes, value_bytes, .. } = segment.counts();
+    let part = |all: u64| (all as f64 * share).ceil() as u64;
+    Expected { items: part(items), bytes: part(key_bytes + value_bytes) }
+}
