@@ -15,6 +15,7 @@ use super::operator::{Combined, MergeOperator, combine};
 use super::run::Expected;
 use crate::KeyHash;
 use crate::batch::Sorter;
+use crate::bits::prefetch::prefetch;
 use std::ops::RangeInclusive;
 
 /// The place of an entry whose item met a newer one.
@@ -32,6 +33,8 @@ pub(super) struct Memtable {
     /// Places in `entries`, less 1; 0 where there is none. Its length is a power of 2, or 0 where nobody asked.
     index: Vec<u32>,
     scratch: Vec<u8>,
+    /// A deletion came: only then is it worth to count them.
+    has_deletions: bool,
 }
 
 /// Items in the order of their hashes and keys, each key once.
@@ -81,6 +84,7 @@ impl Memtable {
     pub(super) fn push(&mut self, item: Item<'_>, hasher: &ItemHasher, operator: Option<MergeOperator>) {
         let place = push_item(&mut self.arena, item.key, item.value);
         self.entries.push([item.hash.high(), place]);
+        self.has_deletions |= matches!(item.value, Value::Deleted);
         if !self.index.is_empty() {
             if self.entries.len() * INDEX_SLACK > self.index.len() {
                 self.make_index(hasher, operator);
@@ -153,7 +157,7 @@ impl Memtable {
         operator: Option<MergeOperator>,
         mut repeats: Option<&mut Repeats>,
     ) -> Frozen {
-        let Memtable { mut arena, mut entries, .. } = std::mem::take(self);
+        let Memtable { mut arena, mut entries, has_deletions, .. } = std::mem::take(self);
         entries.retain(|entry| entry[1] != DEAD);
         Sorter::new().sort(&mut entries, &mut Vec::new());
         let mut kept = 0;
@@ -194,19 +198,19 @@ impl Memtable {
             from = to;
         }
         entries.truncate(kept);
-        Frozen::new(arena, entries)
+        Frozen::new(arena, entries, has_deletions)
     }
 }
 
 impl Frozen {
-    fn new(mut arena: Vec<u8>, mut entries: Vec<[u64; 2]>) -> Self {
+    fn new(mut arena: Vec<u8>, mut entries: Vec<[u64; 2]>, has_deletions: bool) -> Self {
         // What is not used of the last doubling was never touched, and is not held; but short ones are many.
         if arena.capacity() < 1 << 16 {
             arena.shrink_to_fit();
         }
         entries.shrink_to_fit();
         let is_deleted = |entry: &&[u64; 2]| matches!(item_at(&arena, entry[1]).1, Value::Deleted);
-        let tombstones = entries.iter().filter(is_deleted).count() as u64;
+        let tombstones = if has_deletions { entries.iter().filter(is_deleted).count() as u64 } else { 0 };
         Frozen { arena, entries, tombstones }
     }
 
@@ -247,6 +251,14 @@ impl Frozen {
     pub(super) fn item(&self, at: usize, hasher: &ItemHasher) -> Item<'_> {
         let (key, value) = item_at(&self.arena, self.entries[at][1]);
         Item { hash: hasher.hash(key), key, value }
+    }
+
+    /// Has an item's bytes on their way, which lie where it came: whoever goes through all items asks some ahead.
+    #[inline]
+    pub(super) fn prefetch(&self, at: usize) {
+        if let Some(entry) = self.entries.get(at) {
+            prefetch(&self.arena, entry[1] as usize);
+        }
     }
 
     /// The `at`-th item, whose hash is known.
@@ -296,7 +308,7 @@ impl FrozenBuilder {
     }
 
     pub(super) fn finish(self) -> Frozen {
-        Frozen::new(self.arena, self.entries)
+        Frozen::new(self.arena, self.entries, true)
     }
 }
 
