@@ -116,6 +116,10 @@ pub mod segment;
 pub mod sketch;
 pub mod store;
 mod stored;
+#[cfg(not(feature = "internals"))]
+mod trie;
+#[cfg(feature = "internals")]
+pub mod trie;
 
 pub use error::{Error, Result};
 pub use filter::cascade::{Filter, FilterOptions, Maplet, MapletOptions};
