@@ -117,6 +117,10 @@ pub mod segment;
 pub mod sketch;
 pub mod store;
 mod stored;
+#[cfg(not(feature = "internals"))]
+mod trie;
+#[cfg(feature = "internals")]
+pub mod trie;
 
 pub use dictionary::{Dictionary, DictionaryOptions};
 pub use error::{Error, Result};

@@ -1,9 +1,10 @@
-//! The bytes of every sketch, pinned: a byte that changes trips this test, and wants a new format version.
+//! The bytes of every sketch and of the rank function, pinned: a byte that changes trips this test, and wants a new format version.
 //!
 //! `OVERBANK_BLESS=1 cargo test -p overbank --test sketch_golden` writes the files anew.
 
+use overbank::dictionary::{HashRank, HashRankOptions};
 use overbank::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
-use overbank::{HashKind, KeyHasher, Seed};
+use overbank::{HashKind, KeyHash, KeyHasher, Seed};
 use std::path::Path;
 
 fn hasher(kind: HashKind) -> KeyHasher {
@@ -75,4 +76,19 @@ fn ddsketch_bytes_are_stable() {
     }
     sketch.update(f64::NAN, 2);
     check("ddsketch_v2.bin", &sketch.to_bytes(), |bytes| DdSketch::from_bytes(bytes).unwrap().to_bytes());
+}
+
+#[test]
+fn hash_rank_bytes_are_stable() {
+    let hasher = hasher(HashKind::Xxh3);
+    let mut hashes: Vec<KeyHash> = (0..3_000u64).map(|key| hasher.hash_u64(key)).collect();
+    // A crowd, so that a bucket is among the escapes, and a repeated hash.
+    hashes.extend((0..700).map(|low| KeyHash::new(5 << 60, low)));
+    hashes.extend([hashes[0]; 2]);
+    hashes.sort_unstable();
+    let mut builder = HashRank::builder(3_000, hasher, HashRankOptions::new()).unwrap();
+    hashes.iter().for_each(|hash| builder.push(*hash).unwrap());
+    check("hash_rank_v1.bin", &builder.finish().to_bytes(), |bytes| {
+        HashRank::from_bytes(bytes).unwrap().to_bytes()
+    });
 }

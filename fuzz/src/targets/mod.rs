@@ -9,6 +9,7 @@ pub mod ddsketch;
 pub mod elias_fano;
 pub mod filter_block;
 pub mod frequency_image;
+pub mod hash_rank;
 pub mod hyperloglog;
 pub mod ingest;
 pub mod memory_device;
@@ -18,6 +19,7 @@ pub mod quotient_filter;
 pub mod radix_sort;
 pub mod sealed_block;
 pub mod space_saving;
+pub mod sparse_tries;
 pub mod store_image;
 
 /// Every target but [`planted`], which exists to crash.
@@ -29,6 +31,7 @@ pub const ALL: &[&Target] = &[
     &elias_fano::TARGET,
     &filter_block::TARGET,
     &frequency_image::TARGET,
+    &hash_rank::TARGET,
     &hyperloglog::TARGET,
     &ingest::TARGET,
     &memory_device::TARGET,
@@ -37,6 +40,7 @@ pub const ALL: &[&Target] = &[
     &radix_sort::TARGET,
     &sealed_block::TARGET,
     &space_saving::TARGET,
+    &sparse_tries::TARGET,
     &store_image::TARGET,
 ];
 
@@ -45,6 +49,7 @@ pub const ALL: &[&Target] = &[
 pub(crate) const SKETCHES: &[&Target] = &[
     &count_min::TARGET,
     &ddsketch::TARGET,
+    &hash_rank::TARGET,
     &hyperloglog::TARGET,
     &quotient_filter::TARGET,
     &space_saving::TARGET,
