@@ -147,6 +147,11 @@ impl Segment {
         &self.meta
     }
 
+    /// Gives the structure's own bytes away, where it keeps what they say in another form.
+    pub(crate) fn take_meta(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.meta)
+    }
+
     /// RAM that the index and the meta bytes take, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.index.memory_bytes() + self.meta.capacity()
@@ -240,6 +245,29 @@ impl Segment {
             joined.extend_from_slice(body);
         }
         Ok(joined)
+    }
+
+    /// The blocks of the page that data block `number`, read as `bytes`, is of, as its seal says: what tells it without the index.
+    ///
+    /// # Errors
+    /// `Corrupt`, also where there are no such blocks.
+    pub(crate) fn page_around(&self, number: u64, bytes: &[u8]) -> Result<Range<u64>> {
+        let (_, sequence) = sealed_body(bytes, self.owner, number, DATA_TAG, self.path())?;
+        let (place, count) = place_in_page(sequence);
+        let blocks = number.checked_sub(place).map(|first| first..first + count);
+        blocks.filter(|blocks| blocks.contains(&number) && blocks.end <= self.footer.blocks).ok_or_else(
+            || {
+                let expected = format!("one of a page among {} blocks", self.footer.blocks);
+                let found = format!("{place} of {count}");
+                corrupt(
+                    self.path(),
+                    number * BLOCK_BYTES as u64,
+                    "a block's place in its page",
+                    expected,
+                    found,
+                )
+            },
+        )
     }
 
     /// Goes through all pages in order, `piece_bytes` at a time (a thread reads ahead if `is_ahead`), and makes the index again from them

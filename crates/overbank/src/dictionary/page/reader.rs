@@ -77,6 +77,20 @@ impl<'a> Page<'a> {
         PageItems { cursor: self.cursor(), body: self.body, hasher }
     }
 
+    /// The hashes of the first and the last item.
+    ///
+    /// # Errors
+    /// As [`PageCursor::next`].
+    pub(crate) fn ends(&self, hasher: KeyHasher) -> Result<(KeyHash, KeyHash)> {
+        let mut cursor = self.cursor();
+        let first = cursor.next(self.body)?.map_or(0..0, |place| place.key);
+        let mut last = first.clone();
+        while let Some(place) = cursor.next(self.body)? {
+            last = place.key;
+        }
+        Ok((hasher.hash(&self.body[first]), hasher.hash(&self.body[last])))
+    }
+
     /// Before the first item.
     pub(crate) fn cursor(&self) -> PageCursor {
         PageCursor {

@@ -11,6 +11,7 @@ use super::super::item::{Item, Value};
 use super::{Compression, RunShape};
 use crate::bytes::ByteReader;
 use crate::error::corrupt_bytes;
+use crate::filter::run::{RunKind, Sign};
 use crate::segment::SegmentKind;
 use crate::store::registry;
 use crate::{KeyHasher, Result};
@@ -21,6 +22,16 @@ pub(super) fn segment_kind(hasher: KeyHasher) -> SegmentKind {
         structure: registry::DICTIONARY_SEGMENT.structure(),
         seed_fingerprint: hasher.seed().fingerprint(),
         hash_kind: hasher.kind(),
+    }
+}
+
+/// The first 64 bits of their hashes, as the keys of a front.
+pub(super) fn front_kind(hasher: KeyHasher) -> RunKind {
+    RunKind {
+        fingerprint_bits: 64,
+        seed_fingerprint: hasher.seed().fingerprint(),
+        hash_kind: hasher.kind(),
+        sign: Sign::Insertions,
     }
 }
 

@@ -26,8 +26,10 @@ mod format;
 mod reader;
 mod reads;
 mod scan;
+mod search;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod writer;
 
 pub(crate) use format::Counts;

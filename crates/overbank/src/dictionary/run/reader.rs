@@ -2,6 +2,7 @@
 
 use super::format::{Counts, Meta, segment_kind};
 use super::scan::RunScan;
+use crate::filter::run::Front;
 use crate::segment::Segment;
 use crate::store::{FileRef, Files};
 use crate::{KeyHash, KeyHasher, Result};
@@ -23,6 +24,7 @@ pub(super) struct RunFile {
     pub(super) segment: Segment,
     pub(super) hasher: KeyHasher,
     counts: Counts,
+    pub(super) front: Option<Front>,
 }
 
 impl RunSegment {
@@ -37,12 +39,15 @@ impl RunSegment {
         RunSegment::of(Segment::open(files, file_ref, segment_kind(hasher))?, hasher)
     }
 
-    pub(super) fn of(segment: Segment, hasher: KeyHasher) -> Result<RunSegment> {
-        let at = segment.file_ref().bytes;
-        let meta = Meta::decode(segment.meta(), segment.entries());
-        let meta = meta.map_err(|error| error.in_file_from(segment.path(), at))?;
-        let counts = meta.counts;
-        Ok(RunSegment { file: Arc::new(RunFile { segment, hasher, counts }), first: 0 })
+    pub(super) fn of(mut segment: Segment, hasher: KeyHasher) -> Result<RunSegment> {
+        let bytes = segment.take_meta();
+        let opened = Meta::decode(&bytes, segment.entries()).and_then(|meta| {
+            let front = (!meta.front.is_empty()).then(|| Front::decode(meta.front)).transpose()?;
+            Ok((meta.counts, front))
+        });
+        let (counts, front) =
+            opened.map_err(|error| error.in_file_from(segment.path(), segment.file_ref().bytes))?;
+        Ok(RunSegment { file: Arc::new(RunFile { segment, hasher, counts, front }), first: 0 })
     }
 
     /// The run as it is seen from the hash `border` on: whoever asks or reads it finds nothing below, and what it says of itself is of the
@@ -76,7 +81,7 @@ impl RunSegment {
 
     /// RAM that it takes, in bytes; what is clipped shares it.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.file.segment.memory_bytes()
+        self.file.segment.memory_bytes() + self.file.front.as_ref().map_or(0, Front::memory_bytes)
     }
 
     /// Whether it may have a key of this hash: it has none where it says no.
@@ -85,7 +90,16 @@ impl RunSegment {
     /// No I/O.
     #[inline]
     pub(crate) fn may_have(&self, hash: KeyHash) -> bool {
-        self.hashes().contains(&hash.high())
+        let is_seen = self.hashes().contains(&hash.high());
+        is_seen && self.file.front.as_ref().is_none_or(|front| front.may_have(hash.high()))
+    }
+
+    /// Tells the cache that [`RunSegment::may_have`] will be asked of a hash soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: KeyHash) {
+        if let Some(front) = &self.file.front {
+            front.prefetch(hash.high());
+        }
     }
 
     /// The blocks of the one page that has the keys of this hash, if the run has any; none outside of what is seen of the run.

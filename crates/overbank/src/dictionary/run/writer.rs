@@ -2,10 +2,11 @@
 
 use super::super::item::Item;
 use super::super::page::{PageBuilder, Sizes};
-use super::format::{Counts, Meta, segment_kind};
+use super::format::{Counts, Meta, front_kind, segment_kind};
 use super::reader::RunSegment;
 use super::{Expected, RunShape};
 use crate::error::invalid;
+use crate::filter::run::{FrontBuilder, FrontShape};
 use crate::segment::{BODY_BYTES, Quanta, SegmentWriter};
 use crate::store::Files;
 use crate::{KeyHash, KeyHasher, Result};
@@ -27,6 +28,7 @@ pub(crate) struct RunWriter {
     hasher: KeyHasher,
     shape: RunShape,
     quanta: Quanta,
+    front: Option<FrontBuilder>,
     counts: Counts,
     last: Option<KeyHash>,
     /// Items that are in no page yet: quanta that fit one page, and what came of the next quantum.
@@ -54,6 +56,10 @@ impl RunWriter {
         is_behind: bool,
     ) -> Result<RunWriter> {
         let quanta = Quanta::new(range, quanta_for(&shape, expected))?;
+        let front = shape.front_bits.map(|bits_a_key| {
+            let shape = FrontShape { bits_a_key, value_bits: 0 };
+            FrontBuilder::new(front_kind(hasher), shape, &quanta.range(), expected.items)
+        });
         let segment =
             SegmentWriter::create_quantised(files, segment_kind(hasher), quanta, PIECE_BYTES, is_behind)?;
         Ok(RunWriter {
@@ -61,6 +67,7 @@ impl RunWriter {
             hasher,
             shape,
             quanta,
+            front,
             counts: Counts::default(),
             last: None,
             items: PageBuilder::default(),
@@ -94,6 +101,9 @@ impl RunWriter {
         if bytes > PAGE_BYTES_MAX {
             return refuse_long(bytes);
         }
+        if let Some(front) = &mut self.front {
+            front.push(&[item.hash.high()])?;
+        }
         self.items.push(&item);
         self.sizes = grown;
         self.last = Some(item.hash);
@@ -116,7 +126,8 @@ impl RunWriter {
         }
         self.whole = self.sizes;
         self.write_page()?;
-        let meta = Meta::of(&self.shape, self.counts, &[], &[]).encode();
+        let front = self.front.map_or_else(Vec::new, |front| front.finish().encode());
+        let meta = Meta::of(&self.shape, self.counts, &[], &front).encode();
         let segment = self.segment.finish_open(&meta)?;
         segment.sync()?;
         RunSegment::of(segment, self.hasher).map(Some)

@@ -15,6 +15,8 @@
 //! 2. It follows from the fingerprints alone, values beside them left out: so it can be built anew at any time by a scan of the run.
 //! 3. Two neighbouring lines joined are the line of both ranges: a front can be halved.
 //!
+//! As bytes: mask, first, last, scale: u64; probes, halvings: u32; lines: u64; then the lines, all little-endian.
+//!
 //! | n keys, b bits each | false positives, b = 3, 4, 5, 6, 8, 10 | CPU | RAM |
 //! |---|---|---|---|
 //! | build | | some nanoseconds a key, in order | n b / 8 bytes, up to twice that where a merge leaves fewer keys than came |
@@ -29,6 +31,7 @@
 use super::RunKind;
 use crate::Result;
 use crate::bits::prefetch::prefetch;
+use crate::bytes::ByteReader;
 use crate::error::corrupt_bytes;
 use std::ops::RangeInclusive;
 
@@ -36,6 +39,8 @@ use std::ops::RangeInclusive;
 const LINE_BITS: u64 = 512;
 /// More bits of a line than this are not taken of a mixed hash: 7 numbers of 9 bits.
 const PROBES_MAX: u32 = 7;
+/// Bytes of an encoded front before its lines.
+const HEADER_BYTES: usize = 48;
 /// Numbers below it say little, and more bits than this are better spent on buffers.
 pub const BITS_RANGE: RangeInclusive<u32> = 3..=10;
 
@@ -132,6 +137,49 @@ impl Front {
     /// RAM that it takes, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.lines.len() * LINE_BITS as usize / 8
+    }
+
+    /// Its bytes; see the top of the file.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let Place { mask, first, last, scale, halvings, shift: _ } = self.place;
+        let mut out = Vec::with_capacity(HEADER_BYTES + self.memory_bytes());
+        for field in [mask, first, last, scale] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        for field in [self.probes, halvings] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        out.extend_from_slice(&(self.lines.len() as u64).to_le_bytes());
+        for word in self.lines.as_flattened() {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    /// Reads what [`Front::encode`] wrote.
+    ///
+    /// # Errors
+    /// `Corrupt` where a place of the range is in none of the lines, or no front is like that.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Front> {
+        let mut fields = ByteReader::new(bytes);
+        let [mask, first, last, scale] = [fields.u64()?, fields.u64()?, fields.u64()?, fields.u64()?];
+        let [probes, halvings] = [fields.u32()?, fields.u32()?];
+        let lines = fields.u64()?;
+        let lines = fields.counted("the lines of a front", lines, LINE_BITS as usize / 8)?;
+        fields.require_left(lines.checked_mul(LINE_BITS as usize / 8))?;
+        let shift = last.saturating_sub(first).leading_zeros().min(63);
+        let place = Place { mask, first, last, shift, scale, halvings };
+        let is_front = first <= last && (1..=PROBES_MAX).contains(&probes) && halvings < 64;
+        if !is_front || place.of(last).is_none_or(|(line, _)| line >= lines) {
+            let found = format!("{place:?}, {probes} probes, {lines} lines");
+            return Err(corrupt_bytes(0, "the shape of a front", "one that its lines fit", found));
+        }
+        let line = |bytes: &[u8; 64]| {
+            let words = bytes.as_chunks::<8>().0;
+            std::array::from_fn(|word| words.get(word).map_or(0, |word| u64::from_le_bytes(*word)))
+        };
+        let lines = fields.take_rest().as_chunks::<64>().0.iter().map(line).collect();
+        Ok(Front { lines, place, probes })
     }
 
     /// A front of half the bits, which lets more keys pass.
@@ -307,6 +355,7 @@ mod tests {
                 let most = 2 * (expected.max(hashes.len() as u64) * u64::from(bits_a_key)).div_ceil(LINE_BITS);
                 prop_assert!(front.memory_bytes() as u64 <= most * LINE_BITS / 8);
                 (0..halvings).for_each(|_| front = front.halved());
+                prop_assert_eq!(Front::decode(&front.encode()).unwrap(), front.clone());
                 for &hash in &hashes {
                     // A question has no value, or any.
                     let value = ((1u64 << value_bits) - 1) << kind.shift().min(63);
@@ -319,6 +368,25 @@ mod tests {
                 if let Some(before) = kind.hash(*range.start()).checked_sub(1 << (64 - (bits - value_bits)).min(63)) {
                     prop_assert!(!front.may_have(before) || before & front.place.mask >= front.place.first);
                 }
+            }
+        }
+
+        #[test]
+        fn damaged_bytes_are_refused_or_ask_within_the_lines(
+            range in any::<(u64, u64)>(), expected in 0u64..500, damage in prop::collection::vec((0usize..120, any::<u8>()), 1..5),
+            cut in any::<prop::sample::Index>(), asked in prop::collection::vec(any::<u64>(), 20),
+        ) {
+            let range = range.0.min(range.1)..=range.0.max(range.1);
+            let shape = FrontShape { bits_a_key: 6, value_bits: 0 };
+            let good = FrontBuilder::new(kind(64), shape, &range, expected).finish().encode();
+            let mut bad = good.clone();
+            damage.into_iter().for_each(|(at, byte)| if let Some(old) = bad.get_mut(at) { *old = byte });
+            prop_assert!(Front::decode(&good[..cut.index(good.len())]).is_err());
+            if let Ok(front) = Front::decode(&bad) {
+                asked.into_iter().chain([0, u64::MAX, *range.start(), *range.end()]).for_each(|prefix| {
+                    front.prefetch(prefix);
+                    front.may_have(prefix);
+                });
             }
         }
 

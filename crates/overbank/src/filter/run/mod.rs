@@ -62,8 +62,8 @@ mod writer;
 pub use cursor::RunCursor;
 pub use entries::Entries;
 #[cfg(any(test, feature = "internals"))]
-pub use front::{BITS_RANGE, Front, FrontBuilder};
-pub use front::{FrontOrder, FrontShape, allot};
+pub use front::BITS_RANGE;
+pub use front::{Front, FrontBuilder, FrontOrder, FrontShape, allot};
 #[cfg(any(test, feature = "internals"))]
 pub use inputs::Progress;
 pub use inputs::Source;

@@ -1,5 +1,6 @@
 //! Runs against an ordered map.
 
+mod checks;
 mod queries;
 mod writes;
 

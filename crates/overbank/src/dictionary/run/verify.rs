@@ -1,0 +1,101 @@
+//! Reads a whole run and compares all that it says of itself with what is in it.
+
+use super::super::item::Item;
+use super::super::page::{Page, PageBuilder, Sizes};
+use super::format::Counts;
+use super::reader::RunSegment;
+use crate::device::BLOCK_BYTES;
+use crate::error::corrupt_bytes;
+use crate::{KeyHash, Result};
+use std::ops::Range;
+
+/// Read at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What was found so far.
+struct Check<'a> {
+    run: &'a RunSegment,
+    counts: Counts,
+    last: Option<(KeyHash, Vec<u8>)>,
+    page: PageBuilder,
+    again: Vec<u8>,
+}
+
+impl RunSegment {
+    /// Reads all pages of the file and checks every seal; that items are in order, each in the page that the index names, and passes
+    /// the front; that each page has the bytes that a writer makes of its items; that the index is that of the pages, and the counts
+    /// those of the items.
+    ///
+    /// # Cost
+    /// All blocks, once, in order; 1 MiB of RAM, and twice the longest page.
+    ///
+    /// # Errors
+    /// `Corrupt` at the first damage.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let (page, again) = (PageBuilder::default(), Vec::new());
+        let mut check = Check { run: self, counts: Counts::default(), last: None, page, again };
+        self.file.segment.rebuild(PIECE_BYTES, false, |blocks, body| {
+            let at = blocks.start * BLOCK_BYTES as u64;
+            check.page(blocks, body).map_err(|error| error.in_file_from(self.path(), at))
+        })?;
+        let (expected, found) = (self.counts(), check.counts);
+        if expected != found {
+            let error = corrupt_bytes(0, "a run's counts", format!("{expected:?}"), format!("{found:?}"));
+            return Err(error.in_file_from(self.path(), self.file_ref().bytes));
+        }
+        Ok(())
+    }
+}
+
+impl Check<'_> {
+    /// Checks a page; its first hash.
+    fn page(&mut self, blocks: Range<u64>, body: &[u8]) -> Result<u64> {
+        let page = Page::of(body)?;
+        let mut items = page.items(self.run.file.hasher);
+        let (mut first, mut sizes) = (None, Sizes::default());
+        while let Some(item) = items.next()? {
+            self.item(&blocks, &item)?;
+            sizes = sizes.with(&item);
+            self.page.push(&item);
+            first.get_or_insert(item.hash.high());
+        }
+        self.again.clear();
+        self.page.encode(&sizes, &mut self.again);
+        self.page.drop_first(page.items_count());
+        let (start, padding) = body.split_at(page.bytes());
+        if start != self.again || padding.iter().any(|&byte| byte != 0) {
+            return Err(corrupt_bytes(0, "the bytes of a page", "those of its items, then zeros", "others"));
+        }
+        // A page has an item at least.
+        Ok(first.unwrap_or(0))
+    }
+
+    fn item(&mut self, blocks: &Range<u64>, item: &Item<'_>) -> Result<()> {
+        let is_behind =
+            self.last.as_ref().is_none_or(|(hash, key)| (*hash, &key[..]) < (item.hash, item.key));
+        let named = self.run.file.segment.find(item.hash.high());
+        if !is_behind || named != *blocks {
+            let expected = format!("behind {:?}, in blocks {named:?}", self.last.as_ref().map(|last| last.0));
+            return Err(corrupt_bytes(
+                0,
+                "the place of an item",
+                expected,
+                format!("{:?}, in {blocks:?}", item.hash),
+            ));
+        }
+        if self.run.file.front.as_ref().is_some_and(|front| !front.may_have(item.hash.high())) {
+            return Err(corrupt_bytes(
+                0,
+                "a run's front",
+                "one that all keys pass",
+                format!("not {:?}", item.hash),
+            ));
+        }
+        self.counts.add(item);
+        let last = self.last.get_or_insert_default();
+        last.0 = item.hash;
+        last.1.clear();
+        last.1.extend_from_slice(item.key);
+        Ok(())
+    }
+}
