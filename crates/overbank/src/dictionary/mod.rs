@@ -139,11 +139,7 @@ impl Dictionary {
         let shared = self.shared();
         shared.gate.usable()?;
         let version = shared.tree.version();
-        version.runs.iter().flat_map(|run| &run.pieces).try_for_each(|piece| {
-            let mut scan = piece.scan(0..=u64::MAX, 1 << 20, false)?;
-            while scan.next()?.is_some() {}
-            Ok(())
-        })
+        version.runs.iter().flat_map(|run| &run.pieces).try_for_each(|piece| piece.verify())
     }
 
     /// How the dictionary's keys are hashed.
