@@ -57,9 +57,10 @@ impl Dictionary {
     pub fn load(&self, duplicates: Duplicates) -> Result<Load> {
         let shared = self.shared();
         shared.gate.writable()?;
+        let report = self.report();
+        let is_empty = report.items == 0 && report.items_in_memory == 0;
         if duplicates == Duplicates::Refuse {
-            let report = self.report();
-            if report.items > 0 || report.items_in_memory > 0 {
+            if !is_empty {
                 let why = "keys can be refused only where there are none yet: load into a new dictionary";
                 return invalid("duplicates", "refuse", why);
             }
@@ -67,7 +68,9 @@ impl Dictionary {
         }
         let mut state = shared.state();
         state.writes.loads += 1;
-        shared.tree.table.is_loading.store(true, Ordering::Relaxed);
+        if is_empty {
+            shared.tree.table.is_first_load.store(true, Ordering::Relaxed);
+        }
         drop(state);
         Ok(Load { dictionary: self.clone(), duplicates, items: 0, is_over: false })
     }
@@ -219,7 +222,9 @@ impl Load {
         let shared = self.dictionary.shared();
         let mut state = shared.state();
         state.writes.loads -= 1;
-        shared.tree.table.is_loading.store(state.writes.loads > 0, Ordering::Relaxed);
+        if state.writes.loads == 0 {
+            shared.tree.table.is_first_load.store(false, Ordering::Relaxed);
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::Dictionary;
 use super::item::Value;
-use super::memtable::{Frozen, as_put};
+use super::memtable::Frozen;
 use super::operator::{Combined, MergeOperator, combine};
 use super::run::{PageReads, RunSegment, read_pages};
 use super::shared::Shared;
@@ -19,8 +19,9 @@ use std::sync::Arc;
 
 /// Reads in flight.
 const DEPTH: usize = 128;
-/// Keys whose reads are planned together.
-const QUESTIONS: usize = 1 << 14;
+/// Keys whose reads are planned together, at least: more of them where the memory of lookups has room for so many of this length.
+const QUESTIONS_MIN: usize = 1 << 12;
+const QUESTION_BYTES: usize = 256;
 
 impl Dictionary {
     /// The value of a key, if it has one.
@@ -61,8 +62,9 @@ impl Dictionary {
     ) -> Result<()> {
         let shared = self.shared();
         shared.gate.usable()?;
-        for first in (0..keys.len()).step_by(QUESTIONS) {
-            let keys = &keys[first..(first + QUESTIONS).min(keys.len())];
+        let at_once = (shared.shares.lookup_bytes / 2 / QUESTION_BYTES).max(QUESTIONS_MIN);
+        for first in (0..keys.len()).step_by(at_once) {
+            let keys = &keys[first..(first + at_once).min(keys.len())];
             let mut questions = shared.questions(keys);
             let view = shared.look(&mut questions);
             view.answer(shared, questions, &mut |at, value| answer(first + at, value))?;
@@ -204,7 +206,7 @@ impl View {
         if questions.len() > 1 {
             questions.sort_unstable_by_key(|question| question.hash);
         }
-        let how = PageReads { depth: DEPTH, in_flight_bytes: shared.shares.lookup_bytes };
+        let how = PageReads { depth: DEPTH, in_flight_bytes: shared.shares.lookup_bytes / 2 };
         loop {
             let mut rest = Vec::with_capacity(questions.len());
             let mut wanted: Vec<(&RunSegment, Range<u64>)> = Vec::new();
@@ -281,12 +283,4 @@ impl Question<'_> {
 pub(super) fn piece_of(run: &ItemRun, hash: KeyHash) -> Option<&RunSegment> {
     let at = run.pieces.partition_point(|piece| *piece.hashes().end() < hash.high());
     run.pieces.get(at).filter(|piece| *piece.hashes().start() <= hash.high()).map(|piece| &**piece)
-}
-
-/// What a key has, of a run that nothing is older than.
-pub(super) fn as_known(value: Value<'_>) -> Option<&[u8]> {
-    match as_put(value) {
-        Value::Put(bytes) => Some(bytes),
-        _ => None,
-    }
 }

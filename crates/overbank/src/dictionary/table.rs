@@ -26,8 +26,8 @@ const WHOLE_SHARE: u64 = 5;
 pub(super) struct ItemTable {
     pub(super) options: DictionaryOptions,
     pub(super) hasher: ItemHasher,
-    /// A load is under way: what it flushes is soon merged, and gets nothing before it.
-    pub(super) is_loading: AtomicBool,
+    /// A load of an empty dictionary is under way: what it flushes is soon merged to the oldest run, and gets no fronts.
+    pub(super) is_first_load: AtomicBool,
     /// Keys that came twice, while somebody counts them.
     pub(super) repeats: Mutex<Option<Repeats>>,
 }
@@ -55,13 +55,13 @@ pub(super) type ItemRun = Run<ItemTable>;
 
 impl ItemTable {
     pub(super) fn new(options: DictionaryOptions, hasher: ItemHasher) -> Self {
-        let (is_loading, repeats) = (AtomicBool::new(false), Mutex::new(None));
-        ItemTable { options, hasher, is_loading, repeats }
+        let (is_first_load, repeats) = (AtomicBool::new(false), Mutex::new(None));
+        ItemTable { options, hasher, is_first_load, repeats }
     }
 
     /// How a run is written; the oldest one has no front, for most keys that are asked for are in it.
     pub(super) fn run_shape(&self, is_oldest: bool) -> RunShape {
-        let has_front = !is_oldest && !self.is_loading.load(Ordering::Relaxed);
+        let has_front = !is_oldest && !self.is_first_load.load(Ordering::Relaxed);
         let shape = self.options.shape;
         RunShape {
             page_blocks: shape.page_blocks,
