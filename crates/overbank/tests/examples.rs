@@ -60,3 +60,20 @@ fn sketches_of_four_processes_are_one() {
         (0..20_000u64).map(|i| i * i % 20_000).collect::<std::collections::BTreeSet<_>>().len() as f64;
     assert!((distinct / exact - 1.0).abs() < 0.1, "{printed}: {exact}");
 }
+
+#[test]
+fn page_records_are_read_as_they_were_beside_changes() {
+    let printed = run("page_records");
+    let lines: Vec<&str> = printed.lines().collect();
+    let first = [
+        "loaded 20000 records",
+        "page 7: 200,7 before, 404,8 now, 3 visits",
+        "page 8: 200,8 before, none now, none visits",
+        "page 9: 200,9 before, 200,9 now, 1 visits",
+    ];
+    assert_eq!(lines[..4], first, "{printed}");
+    let quarter = lines[4].strip_prefix("of 19999 records, ").and_then(|rest| rest.split(' ').next());
+    let quarter: f64 = quarter.and_then(|number| number.parse().ok()).expect("a number");
+    // A quarter of 19,999 keys, by chance: 61 is the standard deviation, 6 of them have a probability below 1e-8.
+    assert!((quarter - 5000.0).abs() < 370.0, "{printed}");
+}

@@ -8,7 +8,8 @@ use overbank::dictionary::{HashRank, HashRankOptions};
 /// The target.
 pub const TARGET: Target = Target { name: "hash_rank", seeds, run };
 
-const CODEC: Codec<HashRank> = Codec { from_bytes: HashRank::from_bytes, to_bytes: HashRank::to_bytes, exercise };
+const CODEC: Codec<HashRank> =
+    Codec { from_bytes: HashRank::from_bytes, to_bytes: HashRank::to_bytes, exercise };
 
 fn seeds() -> Vec<Vec<u8>> {
     vec![
