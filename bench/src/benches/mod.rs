@@ -14,6 +14,7 @@ mod ingest;
 mod memory;
 mod partition;
 mod profile;
+mod rank;
 mod sketch;
 mod sort;
 
@@ -23,6 +24,7 @@ pub const ALL: &[&Bench] = &[
     &partition::BENCH,
     &sort::BENCH,
     &bits::BENCH,
+    &rank::BENCH,
     &sketch::BENCH,
     &filter::BENCH,
     &device::BENCH,

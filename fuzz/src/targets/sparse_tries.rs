@@ -17,7 +17,7 @@ fn seed_of(keys: u64, block_items: u32) -> Vec<u8> {
     // One hash in two blocks.
     hashes.extend(vec![KeyHash::new(1 << 63, 5); if keys > 0 { block_items as usize + 1 } else { 0 }]);
     hashes.sort_unstable();
-    let options = SparseOptions::new().bucket_keys(100);
+    let options = SparseOptions::for_blocks_of(block_items).bucket_keys(100);
     let mut builder = SparseTries::builder(0..=u64::MAX, keys, block_items, options).expect("valid options");
     hashes.iter().for_each(|hash| builder.push(*hash).expect("hashes ascend"));
     let mut bytes = Vec::new();

@@ -4,7 +4,7 @@ use super::codes::{Codes, weights};
 use super::{Detail, TrieShape};
 
 /// Up to how many keys the average is computed; beyond it goes on in proportion.
-const COMPUTED: usize = 512;
+const COMPUTED: usize = 256;
 
 /// What a skip pointer takes, about.
 const POINTER_BITS: u128 = 7;
