@@ -1,5 +1,5 @@
-//! Ranks of hashes by entropy-coded tries over both knobs and the pointers (figures 10 and 11 of the paper), and the sparse index: how many bits
-//! an item, how fast. Beside them the hashes themselves, sorted, which take 128 bits each.
+//! Ranks of hashes by entropy-coded tries over both knobs and the pointers (figures 10 and 11 of the paper), and the sparse index: how many
+//! bits an item, how fast. Beside them the hashes themselves, sorted, which take 128 bits each.
 
 use crate::digest::mix;
 use crate::{Bench, Case, Clock, Metric, Params, Random, Result, Run, digest_u64s};

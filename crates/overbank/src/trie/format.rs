@@ -1,12 +1,11 @@
 //! The bytes of a forest, within those of whoever has one.
 //!
 //! ```text
-//! byte 0     8         16           24          32         36       40       44     48         56          64
-//!      ┌─────┬─────────┬────────────┬───────────┬──────────┬────────┬────────┬──────┬──────────┬───────────┬──────────────┬───────┬──────────────┐
-//!      │ len │ buckets │ first hash │ last hash │ huffman_ │ detail │ detail │ aver-│ bits of  │ number of │ line, 8 B    │groups,│ escapes,     │
-//!      │ u64 │ u64     │ u64        │ u64       │ keys_max │ kind   │ number │ age  │ tries u64│ escapes   │ i32 and i32  │64 B   │ 16 B each    │
-//!      │     │         │            │           │ u32      │ u32    │ u32    │ u32  │          │ u64       │              │each   │ tries, bytes │
-//!      └─────┴─────────┴────────────┴───────────┴──────────┴────────┴────────┴──────┴──────────┴───────────┴──────────────┴───────┴──────────────┘
+//! byte 0  len u64               8  buckets u64
+//!     16  first hash u64       24  last hash u64
+//!     32  huffman_keys_max u32 36  kind of detail u32     40  number of detail u32     44  average keys u32
+//!     48  bits of tries u64    56  number of escapes u64  64  line: slope, intercept, i32 each
+//!     72  groups, 64 B each: a 24th of the buckets        then escapes, 16 B each      then tries, bytes
 //! ```
 //!
 //! 1. Little-endian. The detail is 0 and `skip_keys_min`, or 1 and the items of a block. What groups hold is in `directory.rs`, what tries

@@ -233,7 +233,7 @@ impl HashRankBuilder {
     /// Takes the hash of the next item; equal ones may follow each other.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`](crate::Error::InvalidOption) for a hash that is below the one before, or outside the range; it is not taken.
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption) for a hash below the one before, or outside the range; it is not taken.
     #[inline]
     pub fn push(&mut self, hash: KeyHash) -> Result<()> {
         if self.last == Some(hash) {
