@@ -3,6 +3,7 @@
 use crate::Bench;
 
 mod bits;
+mod block_index;
 mod cascade;
 mod dedup;
 mod device;
@@ -23,6 +24,7 @@ pub const ALL: &[&Bench] = &[
     &partition::BENCH,
     &sort::BENCH,
     &bits::BENCH,
+    &block_index::BENCH,
     &sketch::BENCH,
     &filter::BENCH,
     &device::BENCH,

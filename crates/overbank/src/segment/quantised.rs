@@ -167,6 +167,12 @@ impl Quantised {
         run.start as u64 * self.unit..run.end as u64 * self.unit
     }
 
+    /// Has what [`Quantised::find`] will read brought to the cache.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        self.borders.prefetch(self.quanta.of(hash).saturating_sub(self.first_border));
+    }
+
     /// How many blocks may hold a hash below `hash`: no other does.
     pub(super) fn begin_below(&self, hash: u64) -> u64 {
         if self.borders.is_empty() || hash <= self.first_hash {
