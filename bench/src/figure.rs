@@ -132,6 +132,8 @@ names! {
         DeviceOpsPerS = "device_ops_per_s",
         DeviceShare = "device_share",
         SeenShare = "seen_share",
+        FillShare = "fill_share",
+        LongShare = "long_share",
         OverestimateAvg = "overestimate_avg",
         OverestimateMax = "overestimate_max",
     }
@@ -153,7 +155,9 @@ impl Metric {
             | Self::Are
             | Self::Fpr
             | Self::DeviceShare
-            | Self::SeenShare => "ratio",
+            | Self::SeenShare
+            | Self::FillShare
+            | Self::LongShare => "ratio",
             Self::OverestimateAvg | Self::OverestimateMax => "occurrences",
         }
     }

@@ -3,6 +3,7 @@
 use crate::Bench;
 
 mod bits;
+mod block_index;
 mod cascade;
 mod dedup;
 mod device;
@@ -25,6 +26,7 @@ pub const ALL: &[&Bench] = &[
     &sort::BENCH,
     &bits::BENCH,
     &rank::BENCH,
+    &block_index::BENCH,
     &sketch::BENCH,
     &filter::BENCH,
     &device::BENCH,

@@ -128,6 +128,20 @@ impl PackedArray {
         read_bits(&self.words, index as u64 * u64::from(self.width), self.width)
     }
 
+    /// The value at `index`, and the next one.
+    ///
+    /// # Panics
+    /// When `index + 1` is not below the length.
+    #[inline(always)]
+    pub fn pair(&self, index: usize) -> (u64, u64) {
+        if self.width > 32 {
+            return (self.get(index), self.get(index + 1));
+        }
+        assert!(index + 1 < self.len, "index {index} and the next of {} packed values", self.len);
+        let both = read_bits(&self.words, index as u64 * u64::from(self.width), 2 * self.width);
+        (both & low_mask(self.width), both >> self.width)
+    }
+
     /// Has the value at `index` brought to the cache.
     #[inline]
     pub fn prefetch(&self, index: usize) {
@@ -193,6 +207,9 @@ mod tests {
             prop_assert_eq!(packed.iter().collect::<Vec<_>>(), model.clone());
             for (i, value) in model.iter().enumerate() {
                 prop_assert_eq!(packed.get(i), *value);
+                if let Some(next) = model.get(i + 1) {
+                    prop_assert_eq!(packed.pair(i), (*value, *next));
+                }
             }
             let mut bytes = Vec::new();
             packed.append_bytes(&mut bytes);

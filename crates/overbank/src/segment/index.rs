@@ -1,4 +1,4 @@
-//! The two kinds of block index, and what is collected for them while a segment is written.
+//! The kinds of block index, and what is collected for them while a segment is written.
 
 use super::fences::{Borders, Fences};
 use super::format::IndexKind;
@@ -6,6 +6,9 @@ use super::quantised::{Pages, Quantised};
 use crate::Result;
 use std::ops::Range;
 use std::path::Path;
+
+/// How many hashes ahead a batch asks for what it will read: their misses are then under way together. See `overbank-bench block_index`.
+const AHEAD: usize = 16;
 
 /// Where a hash's blocks are.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,6 +23,20 @@ impl BlockIndex {
         match self {
             Self::Fences(fences) => fences.find(hash),
             Self::Quantised(quantised) => quantised.find(hash),
+        }
+    }
+
+    #[inline]
+    pub(super) fn find_many(&self, hashes: &[u64], found: &mut impl FnMut(usize, Range<u64>)) {
+        let Self::Quantised(quantised) = self else {
+            return hashes.iter().enumerate().for_each(|(i, &hash)| found(i, self.find(hash)));
+        };
+        hashes.iter().take(AHEAD).for_each(|&hash| quantised.prefetch(hash));
+        for (i, &hash) in hashes.iter().enumerate() {
+            if let Some(&ahead) = hashes.get(i + AHEAD) {
+                quantised.prefetch(ahead);
+            }
+            found(i, quantised.find(hash));
         }
     }
 
@@ -92,5 +109,55 @@ impl Collected {
             Self::Fences(borders) => BlockIndex::Fences(Fences::new(borders)),
             Self::Quantised(pages) => BlockIndex::Quantised(Quantised::new(pages)),
         }
+    }
+}
+
+/// A block index without a segment, for benches.
+#[cfg(feature = "internals")]
+#[derive(Clone, Debug)]
+pub struct LooseIndex(BlockIndex);
+
+#[cfg(feature = "internals")]
+impl LooseIndex {
+    /// Fences of blocks whose first and last hashes are these, in order.
+    pub fn fences(blocks: impl Iterator<Item = (u64, u64)>) -> Self {
+        let mut borders = Borders::default();
+        blocks.for_each(|(first, last)| borders.push(first, last));
+        Self(Collected::Fences(borders).index())
+    }
+
+    /// The quantised index of pages whose first and last hashes, and blocks, are these.
+    ///
+    /// # Errors
+    /// `InvalidOption` for pages that [`SegmentWriter::push_page`](super::SegmentWriter::push_page) refuses.
+    pub fn quantised(quanta: super::Quanta, pages: impl Iterator<Item = (u64, u64, u64)>) -> Result<Self> {
+        let mut collected = Pages::new(quanta);
+        for (first, last, blocks) in pages {
+            collected.check(first, last)?;
+            collected.push(first, last, blocks);
+        }
+        Ok(Self(Collected::Quantised(collected).index()))
+    }
+
+    /// As [`Segment::find`](super::Segment::find).
+    #[inline]
+    pub fn find(&self, hash: u64) -> Range<u64> {
+        self.0.find(hash)
+    }
+
+    /// As [`Segment::find_many`](super::Segment::find_many).
+    #[inline]
+    pub fn find_many(&self, hashes: &[u64], mut found: impl FnMut(usize, Range<u64>)) {
+        self.0.find_many(hashes, &mut found);
+    }
+
+    /// Bytes of RAM.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+
+    /// Bytes on flash, without padding.
+    pub fn encoded_bytes(&self) -> usize {
+        self.0.encode().len()
     }
 }

@@ -46,6 +46,8 @@ mod tests;
 mod writer;
 
 pub(crate) use format::blocks_behind;
+#[cfg(feature = "internals")]
+pub use index::LooseIndex;
 pub use quanta::Quanta;
 pub use reader::Segment;
 pub use scan::Scan;

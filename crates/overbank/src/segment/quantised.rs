@@ -167,6 +167,12 @@ impl Quantised {
         run.start as u64 * self.unit..run.end as u64 * self.unit
     }
 
+    /// Has what [`Quantised::find`] will read brought to the cache.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        self.borders.prefetch(self.quanta.of(hash).saturating_sub(self.first_border));
+    }
+
     /// How many blocks may hold a hash below `hash`: no other does.
     pub(super) fn begin_below(&self, hash: u64) -> u64 {
         if self.borders.is_empty() || hash <= self.first_hash {
@@ -229,7 +235,7 @@ impl Quantised {
         }
         let is_inside = first <= hashes.0 && hashes.0 <= hashes.1 && hashes.1 <= last;
         let (least, greatest) = (index.borders.get(0), index.borders.get(index.borders.len() - 1));
-        let reach = quanta.of(hashes.1) - index.first_border;
+        let reach = quanta.of(hashes.1).saturating_sub(index.first_border);
         if !is_inside || least != 0 || greatest != index.borders.max() || greatest > reach {
             let expected = format!("0 to at most {reach}, in {first:#x} to {last:#x}");
             let found = format!("{least} to {greatest}, of {:#x} to {:#x}", hashes.0, hashes.1);
@@ -281,5 +287,81 @@ fn next_number<'a>(bytes: &mut impl Iterator<Item = &'a u8>) -> Option<u64> {
             return Some(number);
         }
         shift += 7;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Pages of so many blocks each, whose first hashes are these.
+    fn index_of(pages: &[(u64, u64)], count: u64) -> Option<Quantised> {
+        let mut collected = Pages::new(Quanta::new(0..=u64::MAX, count).unwrap());
+        for &(hash, blocks) in pages {
+            if collected.check(hash, hash).is_ok() {
+                collected.push(hash, hash, blocks);
+            }
+        }
+        (collected.blocks() > 0).then(|| Quantised::new(&collected))
+    }
+
+    fn decode(bytes: &[u8], like: &Quantised) -> Result<Quantised> {
+        let blocks = like.borders.len() as u64 * like.unit;
+        Quantised::decode(bytes, blocks, (like.first_hash, like.last_hash))
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_bytes_are_corrupt_or_another_index_that_answers_inside_the_file(
+            mut pages in prop::collection::vec((any::<u64>(), prop_oneof![4 => Just(2u64), 1 => 1..70u64]), 1..200),
+            count in prop_oneof![1..5000u64, any::<u64>()],
+            flips in prop::collection::vec((any::<prop::sample::Index>(), 0u32..8), 1..4),
+            cut in 0usize..40,
+        ) {
+            pages.sort_unstable();
+            let index = index_of(&pages, count).expect("the first page is always right");
+            let good = index.encode();
+            prop_assert_eq!(&decode(&good, &index).unwrap(), &index);
+            let blocks = index.borders.len() as u64 * index.unit;
+            let mut bad = good.clone();
+            flips.iter().for_each(|(at, bit)| bad[at.index(good.len())] ^= 1 << bit);
+            if let Ok(other) = decode(&bad, &index) {
+                prop_assert_eq!(other.encode(), bad);
+                let mut end = 0;
+                for (hash, _) in pages.iter().filter(|(hash, _)| *hash <= index.last_hash) {
+                    let found = other.find(*hash);
+                    // Pages in order, one after another, each in the file.
+                    prop_assert!(found.start < found.end && found.end <= blocks && found.end >= end);
+                    end = found.end;
+                }
+            }
+            prop_assert!(decode(&good[..good.len().saturating_sub(cut + 1)], &index).is_err());
+        }
+
+        #[test]
+        fn noise_is_corrupt(bytes in prop::collection::vec(any::<u8>(), 0..300), blocks in 0..100u64, a: u64, b: u64) {
+            let _ = Quantised::decode(&bytes, blocks, (a.min(b), a.max(b)));
+            let mut with_header = [0, u64::MAX, 1 << 20, 1].map(u64::to_le_bytes).concat();
+            with_header.extend(bytes);
+            let _ = Quantised::decode(&with_header, blocks, (a.min(b), a.max(b)));
+        }
+    }
+
+    #[test]
+    fn pages_take_a_byte_or_two_while_they_are_written() {
+        let mut collected = Pages::new(Quanta::new(0..=u64::MAX, 8 << 10).unwrap());
+        (0..1u64 << 10).for_each(|page| collected.push(page << 54, page << 54 | 9, 1 + page % 2));
+        assert!(collected.steps.len() <= 1 << 11, "{}", collected.steps.len());
+        assert!(collected.iter().eq((0..1u64 << 10).map(|page| (page * 8, 1 + page % 2))));
+    }
+
+    #[test]
+    fn pages_of_many_blocks_alike_cost_as_much_as_single_ones() {
+        let hashes = |blocks| (0..1u64 << 12).map(move |page| (page << 52, blocks)).collect::<Vec<_>>();
+        let (one, four) = (index_of(&hashes(1), 1 << 15).unwrap(), index_of(&hashes(4), 1 << 15).unwrap());
+        assert_eq!((one.unit, four.unit), (1, 4));
+        assert_eq!(one.encode().len(), four.encode().len());
+        assert_eq!(four.find(7 << 52 | 5), 28..32);
     }
 }

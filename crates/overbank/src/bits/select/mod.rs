@@ -32,6 +32,8 @@ pub fn pass_zeros(words: &[[u8; 8]], zeros: u64) -> (usize, u64) {
     isa::pass_zeros(words, zeros)
 }
 
+pub(crate) use scalar::zero_from_with;
+
 /// How far behind bit `at` of `words` the zero with `rank` zeros from there on below it is, and the 64 bits below it, the nearest one the
 /// most significant, those before `at` zero. Behind the last word there are zeros without end.
 #[inline]

@@ -29,9 +29,9 @@ pub(super) fn zero_from(words: &[u64], at: u64, rank: u64) -> (u64, u64) {
     zero_from_with(words, at, rank, select_in_word)
 }
 
-/// [`zero_from`] with any select in a word.
+/// [`zero_from`] with any select in a word, for a caller that is compiled for an instruction set.
 #[inline(always)]
-pub(super) fn zero_from_with(
+pub(crate) fn zero_from_with(
     words: &[u64],
     at: u64,
     rank: u64,
@@ -39,16 +39,16 @@ pub(super) fn zero_from_with(
 ) -> (u64, u64) {
     let (mut before, mut place, mut left) = (0, 0, rank);
     loop {
-        let word = read_bits(words, at + place, 64);
+        let word = read_bits(words, at.wrapping_add(place), 64);
         let zeros = u64::from(word.count_zeros());
         if left < zeros {
             let bit = select(!word, left as u32);
-            // What is below the bit, and above it what is left of the word before.
-            let below = (u128::from(word) << 64 | u128::from(before)) << (64 - bit) >> 64;
-            return (place + u64::from(bit), below as u64);
+            // What is below the bit, and below that what the word before ends with. Two shifts, for one by 64 is none.
+            let below = word << 1 << (63 - bit) | before >> bit;
+            return (place | u64::from(bit), below);
         }
         left -= zeros;
-        place += 64;
+        place = place.wrapping_add(64);
         before = word;
     }
 }
