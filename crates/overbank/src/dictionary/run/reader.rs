@@ -1,11 +1,13 @@
 //! An open run.
 
+use super::codec::Unpacker;
 use super::format::{Counts, Meta, segment_kind};
 use super::scan::RunScan;
+use crate::device::BLOCK_BYTES;
 use crate::filter::run::Front;
 use crate::segment::Segment;
 use crate::store::{FileRef, Files};
-use crate::{KeyHash, KeyHasher, Result};
+use crate::{Error, KeyHash, KeyHasher, Result};
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ pub(super) struct RunFile {
     pub(super) hasher: KeyHasher,
     counts: Counts,
     pub(super) front: Option<Front>,
+    pub(super) unpacker: Unpacker,
 }
 
 impl RunSegment {
@@ -43,11 +46,11 @@ impl RunSegment {
         let bytes = segment.take_meta();
         let opened = Meta::decode(&bytes, segment.entries()).and_then(|meta| {
             let front = (!meta.front.is_empty()).then(|| Front::decode(meta.front)).transpose()?;
-            Ok((meta.counts, front))
+            Ok((meta.counts, front, Unpacker::new(meta.compression, meta.dictionary)?))
         });
-        let (counts, front) =
+        let (counts, front, unpacker) =
             opened.map_err(|error| error.in_file_from(segment.path(), segment.file_ref().bytes))?;
-        Ok(RunSegment { file: Arc::new(RunFile { segment, hasher, counts, front }), first: 0 })
+        Ok(RunSegment { file: Arc::new(RunFile { segment, hasher, counts, front, unpacker }), first: 0 })
     }
 
     /// The run as it is seen from the hash `border` on: whoever asks or reads it finds nothing below, and what it says of itself is of the
@@ -127,11 +130,18 @@ impl RunSegment {
         let segment = &self.file.segment;
         let blocks = if first > last { 0..0 } else { segment.find(first).start..segment.find(last).end };
         let pages = segment.scan_pieces(blocks, piece_bytes, is_ahead)?;
-        Ok(RunScan::new(pages, self.path().into(), self.file.hasher, first..=last))
+        Ok(RunScan::new(pages, Arc::clone(&self.file), first..=last))
     }
 
     /// The file's name, for messages.
     pub(super) fn path(&self) -> &Path {
         self.file.segment.path()
+    }
+}
+
+impl RunFile {
+    /// Says of damage in a page from `block` on where it is.
+    pub(super) fn in_page(&self, error: Error, block: u64) -> Error {
+        error.in_file_from(self.segment.path(), block * BLOCK_BYTES as u64)
     }
 }
