@@ -24,7 +24,7 @@ struct Check<'a> {
 
 impl RunSegment {
     /// Reads all pages of the file and checks every seal; that items are in order, each in the page that the index names, and passes
-    /// the front; that each page has the bytes that a writer makes of its items; that the index is that of the pages, and the counts
+    /// the front and has its rank; that each page has the bytes that a writer makes of its items; that the index is that of the pages, and the counts
     /// those of the items.
     ///
     /// # Cost
@@ -96,6 +96,12 @@ impl Check<'_> {
                 "one that all keys pass",
                 format!("not {:?}", item.hash),
             ));
+        }
+        // Items of equal hashes share the first one's rank, or have ranks behind it.
+        let is_first = self.last.as_ref().is_none_or(|last| last.0 != item.hash);
+        let rank = self.run.rank(item.hash).filter(|_| is_first);
+        if rank.is_some_and(|rank| rank != self.counts.items) {
+            return Err(corrupt_bytes(0, "the rank of a key", self.counts.items, format!("{rank:?}")));
         }
         self.counts.add(item);
         let last = self.last.get_or_insert_default();

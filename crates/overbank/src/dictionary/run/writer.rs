@@ -7,6 +7,7 @@
 
 use super::super::item::Item;
 use super::super::page::{PageBuilder, Sizes};
+use super::super::rank::{HashRank, HashRankBuilder, HashRankOptions};
 use super::codec::{Packer, train};
 use super::format::{Counts, Meta, front_kind, segment_kind};
 use super::reader::RunSegment;
@@ -44,6 +45,7 @@ pub(crate) struct RunWriter {
     expected: Expected,
     is_behind: bool,
     front: Option<FrontBuilder>,
+    ranks: Option<HashRankBuilder>,
     counts: Counts,
     last: Option<KeyHash>,
     /// Items that are in no page yet.
@@ -91,6 +93,10 @@ impl RunWriter {
             let shape = FrontShape { bits_a_key, value_bits: 0 };
             FrontBuilder::new(front_kind(hasher), shape, &range, expected.items)
         });
+        let options = HashRankOptions::new();
+        let ranks = (shape.has_ranks)
+            .then(|| HashRank::builder_in(range.clone(), expected.items, hasher, options))
+            .transpose()?;
         let mut writer = RunWriter {
             files: files.clone(),
             hasher,
@@ -99,6 +105,7 @@ impl RunWriter {
             expected,
             is_behind,
             front,
+            ranks,
             counts: Counts::default(),
             last: None,
             items: PageBuilder::default(),
@@ -140,6 +147,9 @@ impl RunWriter {
         if let Some(front) = &mut self.front {
             front.push(&[item.hash.high()])?;
         }
+        if let Some(ranks) = &mut self.ranks {
+            ranks.push(item.hash)?;
+        }
         self.items.push(&item);
         self.sizes = grown;
         self.last = Some(item.hash);
@@ -170,7 +180,16 @@ impl RunWriter {
             self.sizes = pages.recount(&self.items);
         }
         let front = self.front.map_or_else(Vec::new, |front| front.finish().encode());
-        let meta = Meta::of(&self.shape, self.counts, &pages.dictionary, &front).encode();
+        let ranks = self.ranks.map_or_else(Vec::new, |ranks| ranks.finish().to_bytes());
+        let meta = Meta {
+            compression: self.shape.compression,
+            page_blocks: self.shape.page_blocks,
+            counts: self.counts,
+            dictionary: &pages.dictionary,
+            front: &front,
+            ranks: &ranks,
+        };
+        let meta = meta.encode();
         let segment = pages.segment.finish_open(&meta)?;
         segment.sync()?;
         RunSegment::of(segment, self.hasher).map(Some)

@@ -11,15 +11,18 @@ proptest! {
     #[test]
     fn a_run_is_what_it_says_and_is_searched_without_its_index(
         model in models(), page_blocks in prop_oneof![Just(1u32), Just(4)], compression in compressions(), front_bits in prop_oneof![Just(None), (3u32..11).prop_map(Some)],
-        absent in prop::collection::vec(bytes_of(0usize..20), 10), border in any::<u64>(),
+        absent in prop::collection::vec(bytes_of(0usize..20), 10), border in any::<u64>(), has_ranks: bool,
     ) {
         let device = SimDevice::new(1);
         let store = store_on(Arc::new(device.clone()));
-        let written = run_of(store.files(), RunShape { page_blocks, compression, front_bits, ..SHAPE }, &model);
+        let written = run_of(store.files(), RunShape { page_blocks, compression, front_bits, has_ranks }, &model);
         written.verify().unwrap();
         let run = RunSegment::open(store.files(), &written.file_ref(), hasher()).unwrap();
         run.verify().unwrap();
         let clipped = run.clipped(border);
+        for (place, (hash, _)) in model.keys().enumerate() {
+            prop_assert_eq!(run.rank(*hash), has_ranks.then_some(place as u64));
+        }
         for key in model.keys().map(|(_, key)| key).chain(&absent) {
             let hash = hasher().hash(key);
             run.prefetch(hash);
@@ -113,7 +116,7 @@ fn damage_sealed(compression: Compression) {
         model
     };
     let before = device.list().unwrap();
-    let run = run_of(files, RunShape { front_bits: Some(5), compression, ..SHAPE }, &model);
+    let run = run_of(files, RunShape { front_bits: Some(5), compression, has_ranks: true, ..SHAPE }, &model);
     let name = device.list().unwrap().into_iter().find(|name| !before.contains(name)).unwrap();
     let file = device.open(&name, Access::Write).unwrap();
     let (file_ref, blocks) = (run.file_ref(), run.file_ref().bytes / BLOCK_BYTES as u64);
