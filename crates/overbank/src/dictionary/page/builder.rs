@@ -54,39 +54,67 @@ impl PageBuilder {
         &self.keys[start..]
     }
 
-    /// What a page of all items takes.
-    pub(crate) fn sizes(&self) -> Sizes {
-        self.sizes_of(self.slots.len())
+    /// The first 64 bits of each item's hash, and what a page of the items up to it takes.
+    pub(crate) fn grown(&self) -> impl Iterator<Item = (u64, Sizes)> {
+        self.grown_from(0).map(|(slot, sizes)| (slot.hash, sizes))
     }
 
-    fn sizes_of(&self, items: usize) -> Sizes {
-        let mut sizes = Sizes::default();
-        let (mut key_start, mut value_start) = (0, 0);
-        for slot in &self.slots[..items] {
-            let (key_length, value_length) = (slot.key_end - key_start, slot.value_end - value_start);
-            sizes = sizes.grown(key_length.into(), slot.kind, value_length.into());
-            (key_start, value_start) = (slot.key_end, slot.value_end);
-        }
-        sizes
+    fn grown_from(&self, first: usize) -> impl Iterator<Item = (&Slot, Sizes)> {
+        let ends = self.ends_before(first);
+        self.slots[first..].iter().scan(
+            (Sizes::default(), ends),
+            |(sizes, (key_start, value_start)), slot| {
+                let (key_length, value_length) = (slot.key_end - *key_start, slot.value_end - *value_start);
+                *sizes = sizes.grown(key_length.into(), slot.kind, value_length.into());
+                (*key_start, *value_start) = (slot.key_end, slot.value_end);
+                Some((slot, *sizes))
+            },
+        )
+    }
+
+    /// Where the key and the value before an item end.
+    fn ends_before(&self, item: usize) -> (u32, u32) {
+        item.checked_sub(1)
+            .map_or((0, 0), |before| (self.slots[before].key_end, self.slots[before].value_end))
     }
 
     /// Appends the page of the first items, whose `sizes` these are, to `into`.
     pub(crate) fn encode(&self, sizes: &Sizes, into: &mut Vec<u8>) {
-        let slots = &self.slots[..sizes.items as usize];
+        self.encode_from(0, sizes, into);
+    }
+
+    /// Appends pages of some `page_bytes` of all items, one after the other, to `into`; their lengths.
+    pub(crate) fn samples(&self, page_bytes: u64, into: &mut Vec<u8>) -> Vec<usize> {
+        let (mut first, mut lengths) = (0, Vec::new());
+        while first < self.slots.len() {
+            let is_short = |(_, sizes): &(&Slot, Sizes)| sizes.items == 1 || sizes.bytes() <= page_bytes;
+            let Some((_, sizes)) = self.grown_from(first).take_while(is_short).last() else { break };
+            let start = into.len();
+            self.encode_from(first, &sizes, into);
+            lengths.push(into.len() - start);
+            first += sizes.items as usize;
+        }
+        lengths
+    }
+
+    /// Appends the page of items from `first` on, whose `sizes` these are, to `into`.
+    fn encode_from(&self, first: usize, sizes: &Sizes, into: &mut Vec<u8>) {
+        let slots = &self.slots[first..first + sizes.items as usize];
         let Some(last) = slots.last() else { return };
+        let (key_start, value_start) = self.ends_before(first);
         let header = sizes.header();
         into.extend_from_slice(&header.encode());
         if header.has_tags() {
             into.extend(slots.iter().map(|slot| slot.tag));
         }
-        put_lengths(slots.iter().map(|slot| slot.key_end), header.key_width, into);
-        put_lengths(slots.iter().map(|slot| slot.value_end), header.value_width, into);
+        put_lengths(key_start, slots.iter().map(|slot| slot.key_end), header.key_width, into);
+        put_lengths(value_start, slots.iter().map(|slot| slot.value_end), header.value_width, into);
         if header.kind.is_none() {
             let byte = |four: &[Slot]| four.iter().rev().fold(0, |byte, slot| byte << 2 | slot.kind as u8);
             into.extend(slots.chunks(KINDS_A_BYTE).map(byte));
         }
-        into.extend_from_slice(&self.keys[..last.key_end as usize]);
-        into.extend_from_slice(&self.values[..last.value_end as usize]);
+        into.extend_from_slice(&self.keys[key_start as usize..last.key_end as usize]);
+        into.extend_from_slice(&self.values[value_start as usize..last.value_end as usize]);
     }
 
     /// Takes the first `items` away.
@@ -102,12 +130,11 @@ impl PageBuilder {
     }
 }
 
-/// Puts the lengths between ends in `width` bytes each.
-fn put_lengths(ends: impl Iterator<Item = u32>, width: u8, into: &mut Vec<u8>) {
+/// Puts the lengths between ends, the first of which is counted from `start`, in `width` bytes each.
+fn put_lengths(mut start: u32, ends: impl Iterator<Item = u32>, width: u8, into: &mut Vec<u8>) {
     if width == 0 {
         return;
     }
-    let mut start = 0;
     for end in ends {
         into.extend_from_slice(&(end - start).to_le_bytes()[..usize::from(width)]);
         start = end;

@@ -226,17 +226,32 @@ fn find_equal(keys: &[u8], length: usize, key: &[u8]) -> Option<usize> {
     match length {
         // A page with the empty key has no other of that length.
         0 => Some(0),
-        1..4 => keys.chunks_exact(length).position(|found| found == key),
-        4..8 => find_by_ends::<4>(keys, key),
-        _ => find_by_ends::<8>(keys, key),
+        8 => find_short::<8>(keys, key),
+        9 => find_short::<9>(keys, key),
+        10 => find_short::<10>(keys, key),
+        11 => find_short::<11>(keys, key),
+        12 => find_short::<12>(keys, key),
+        13 => find_short::<13>(keys, key),
+        14 => find_short::<14>(keys, key),
+        15 => find_short::<15>(keys, key),
+        16 => find_short::<16>(keys, key),
+        _ => keys.chunks_exact(length).position(|found| found == key),
     }
 }
 
-/// As [`find_equal`], by the first and last `N` bytes: a comparison of two words a key, without a call.
-fn find_by_ends<const N: usize>(keys: &[u8], key: &[u8]) -> Option<usize> {
-    let ends = |key: &[u8]| Some((*key.first_chunk::<N>()?, *key.last_chunk::<N>()?));
-    let wanted = ends(key)?;
-    keys.chunks_exact(key.len()).position(|found| ends(found) == Some(wanted) && found == key)
+/// As [`find_equal`] of 8 to 16 bytes, a page of which has hundreds: their first and last eight are compared as numbers, whose places are
+/// known when this is compiled.
+fn find_short<const LENGTH: usize>(keys: &[u8], key: &[u8]) -> Option<usize> {
+    let ends = |key: &[u8; LENGTH]| {
+        let [first, last] = [key.first_chunk::<8>(), key.last_chunk::<8>()];
+        let word = |end: Option<&[u8; 8]>| end.map_or(0, |end| u64::from_le_bytes(*end));
+        (word(first), word(last))
+    };
+    let (first, last) = ends(key.first_chunk()?);
+    keys.as_chunks::<LENGTH>().0.iter().position(|found| {
+        let (found_first, found_last) = ends(found);
+        (found_first ^ first) | (found_last ^ last) == 0
+    })
 }
 
 impl PageCursor {

@@ -4,11 +4,13 @@
 //!   0             1       4             8       16          24         32           40          48            56           64
 //!   ┼ compression ┼ zeros ┼ page blocks ┼ items ┼ if absent ┼ operands ┼ tombstones ┼ key bytes ┼ value bytes ┼ dictionary ┼ front ┼
 //!     u8                    u32           u64 …                                                                bytes        bytes
-//!   72            the dictionary of its compression │ its front
+//!   72      80
+//!   ┼ ranks ┼ the dictionary of its compression │ its front │ its ranks
+//!     bytes
 //! ```
 
 use super::super::item::{Item, Value};
-use super::{Compression, RunShape};
+use super::Compression;
 use crate::bytes::ByteReader;
 use crate::error::corrupt_bytes;
 use crate::filter::run::{RunKind, Sign};
@@ -57,6 +59,7 @@ pub(super) struct Meta<'a> {
     pub(super) counts: Counts,
     pub(super) dictionary: &'a [u8],
     pub(super) front: &'a [u8],
+    pub(super) ranks: &'a [u8],
 }
 
 impl Counts {
@@ -84,21 +87,17 @@ impl Counts {
 }
 
 impl<'a> Meta<'a> {
-    pub(super) fn of(shape: &RunShape, counts: Counts, dictionary: &'a [u8], front: &'a [u8]) -> Self {
-        Meta { compression: shape.compression, page_blocks: shape.page_blocks, counts, dictionary, front }
-    }
-
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = vec![self.compression as u8, 0, 0, 0];
         out.extend_from_slice(&self.page_blocks.to_le_bytes());
         for field in self.counts.fields() {
             out.extend_from_slice(&field.to_le_bytes());
         }
-        for part in [self.dictionary, self.front] {
+        let parts = [self.dictionary, self.front, self.ranks];
+        for part in parts {
             out.extend_from_slice(&(part.len() as u64).to_le_bytes());
         }
-        out.extend_from_slice(self.dictionary);
-        out.extend_from_slice(self.front);
+        parts.iter().for_each(|part| out.extend_from_slice(part));
         out
     }
 
@@ -132,10 +131,12 @@ impl<'a> Meta<'a> {
                 found,
             ));
         }
-        let (dictionary, front) = (fields.u64()?, fields.u64()?);
+        let (dictionary, front, ranks) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let dictionary = fields.counted("the bytes of a run's dictionary", dictionary, 1)?;
         let dictionary = fields.take(dictionary)?;
-        fields.require_left(usize::try_from(front).ok())?;
-        Ok(Meta { compression, page_blocks, counts, dictionary, front: fields.take_rest() })
+        let front = fields.counted("the bytes of a run's front", front, 1)?;
+        let front = fields.take(front)?;
+        fields.require_left(usize::try_from(ranks).ok())?;
+        Ok(Meta { compression, page_blocks, counts, dictionary, front, ranks: fields.take_rest() })
     }
 }

@@ -22,6 +22,7 @@
 //! | [`read_pages`] of k pages | | each page once, neighbours together | 0 | a bound on what is in flight |
 //! | scan | O(n), a hash an item | the pages of the range | 0 | a piece, two if read ahead, and a page |
 
+mod codec;
 mod format;
 mod reader;
 mod reads;
@@ -73,10 +74,6 @@ impl Compression {
     /// What the manifest says of it.
     pub(crate) fn of_code(code: u8) -> Option<Compression> {
         [Compression::None, Compression::Lz4, Compression::Zstd].into_iter().find(|one| *one as u8 == code)
-    }
-
-    pub(crate) fn check(self) -> crate::Result<()> {
-        Ok(())
     }
 }
 

@@ -1,11 +1,15 @@
 //! An open run.
 
+use super::super::rank::HashRank;
+use super::codec::Unpacker;
 use super::format::{Counts, Meta, segment_kind};
 use super::scan::RunScan;
+use crate::device::BLOCK_BYTES;
+use crate::error::corrupt_bytes;
 use crate::filter::run::Front;
 use crate::segment::Segment;
 use crate::store::{FileRef, Files};
-use crate::{KeyHash, KeyHasher, Result};
+use crate::{Error, KeyHash, KeyHasher, Result};
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +29,8 @@ pub(super) struct RunFile {
     pub(super) hasher: KeyHasher,
     counts: Counts,
     pub(super) front: Option<Front>,
+    pub(super) ranks: Option<HashRank>,
+    pub(super) unpacker: Unpacker,
 }
 
 impl RunSegment {
@@ -43,11 +49,16 @@ impl RunSegment {
         let bytes = segment.take_meta();
         let opened = Meta::decode(&bytes, segment.entries()).and_then(|meta| {
             let front = (!meta.front.is_empty()).then(|| Front::decode(meta.front)).transpose()?;
-            Ok((meta.counts, front))
+            let ranks = (!meta.ranks.is_empty()).then(|| HashRank::from_bytes(meta.ranks)).transpose()?;
+            let ranks = ranks.map(|ranks| same_items(ranks, hasher, segment.entries())).transpose()?;
+            Ok((meta.counts, front, ranks, Unpacker::new(meta.compression, meta.dictionary)?))
         });
-        let (counts, front) =
+        let (counts, front, ranks, unpacker) =
             opened.map_err(|error| error.in_file_from(segment.path(), segment.file_ref().bytes))?;
-        Ok(RunSegment { file: Arc::new(RunFile { segment, hasher, counts, front }), first: 0 })
+        Ok(RunSegment {
+            file: Arc::new(RunFile { segment, hasher, counts, front, ranks, unpacker }),
+            first: 0,
+        })
     }
 
     /// The run as it is seen from the hash `border` on: whoever asks or reads it finds nothing below, and what it says of itself is of the
@@ -81,7 +92,10 @@ impl RunSegment {
 
     /// RAM that it takes, in bytes; what is clipped shares it.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.file.segment.memory_bytes() + self.file.front.as_ref().map_or(0, Front::memory_bytes)
+        let RunFile { segment, front, ranks, .. } = &*self.file;
+        segment.memory_bytes()
+            + front.as_ref().map_or(0, Front::memory_bytes)
+            + ranks.as_ref().map_or(0, HashRank::memory_bytes)
     }
 
     /// Whether it may have a key of this hash: it has none where it says no.
@@ -100,6 +114,15 @@ impl RunSegment {
         if let Some(front) = &self.file.front {
             front.prefetch(hash.high());
         }
+    }
+
+    /// How many items of the whole file stand before the first that has this hash, or would stand before it: of a hash that an item has,
+    /// its place. `None` of a run that was written without ranks.
+    ///
+    /// # Cost
+    /// No I/O: two cache misses, and the decoding of a part of a bucket.
+    pub(crate) fn rank(&self, hash: KeyHash) -> Option<u64> {
+        self.file.ranks.as_ref().map(|ranks| ranks.rank(hash))
     }
 
     /// The blocks of the one page that has the keys of this hash, if the run has any; none outside of what is seen of the run.
@@ -127,11 +150,27 @@ impl RunSegment {
         let segment = &self.file.segment;
         let blocks = if first > last { 0..0 } else { segment.find(first).start..segment.find(last).end };
         let pages = segment.scan_pieces(blocks, piece_bytes, is_ahead)?;
-        Ok(RunScan::new(pages, self.path().into(), self.file.hasher, first..=last))
+        Ok(RunScan::new(pages, Arc::clone(&self.file), first..=last))
     }
 
     /// The file's name, for messages.
     pub(super) fn path(&self) -> &Path {
         self.file.segment.path()
+    }
+}
+
+/// The ranks, if they are of so many items and of these hashes.
+fn same_items(ranks: HashRank, hasher: KeyHasher, items: u64) -> Result<HashRank> {
+    if ranks.len() == items && ranks.hash_id() == hasher.into() {
+        return Ok(ranks);
+    }
+    let found = format!("{} items, {:?}", ranks.len(), ranks.hash_id());
+    Err(corrupt_bytes(0, "the ranks of a run", format!("those of its {items} items"), found))
+}
+
+impl RunFile {
+    /// Says of damage in a page from `block` on where it is.
+    pub(super) fn in_page(&self, error: Error, block: u64) -> Error {
+        error.in_file_from(self.segment.path(), block * BLOCK_BYTES as u64)
     }
 }

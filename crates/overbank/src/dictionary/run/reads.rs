@@ -7,9 +7,9 @@
 
 use super::super::page::Page;
 use super::reader::RunSegment;
-use crate::Result;
 use crate::device::{BLOCK_BYTES, FileRead, ReadRequest};
 use crate::store::Files;
+use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,6 +23,13 @@ pub(crate) struct PageReads {
     pub(crate) depth: usize,
     /// The most bytes; a page that is longer is read alone.
     pub(crate) in_flight_bytes: usize,
+}
+
+/// Where pages are put together, and unpacked.
+#[derive(Default)]
+struct Scratch {
+    joined: Vec<u8>,
+    unpacked: Vec<u8>,
 }
 
 /// A request, and which of the wanted pages it answers.
@@ -50,14 +57,14 @@ pub(crate) fn read_pages(
     let mut classes: Vec<u32> = requests.iter().map(Request::class).collect();
     classes.sort_unstable();
     classes.dedup();
-    let mut joined = Vec::new();
+    let mut scratch = Scratch::default();
     for class in classes {
         let of_class: Vec<&Request> = requests.iter().filter(|request| request.class() == class).collect();
         let reads: Vec<FileRead<'_>> = of_class.iter().map(|request| request.read(wanted)).collect();
         let longest = BLOCK_BYTES << class;
         let depth = how.depth.min(how.in_flight_bytes / longest).max(1);
         files.read_many(&reads, depth, &mut |i, bytes| {
-            answer(wanted, of_class[i], bytes, &mut joined, done)
+            answer(wanted, of_class[i], bytes, &mut scratch, done)
         })?;
     }
     Ok(())
@@ -106,7 +113,7 @@ fn answer(
     wanted: &[(&RunSegment, Range<u64>)],
     request: &Request,
     bytes: &[u8],
-    joined: &mut Vec<u8>,
+    scratch: &mut Scratch,
     done: &mut dyn FnMut(usize, &Page<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut next = request.wanted.start;
@@ -114,11 +121,16 @@ fn answer(
         let (run, blocks) = &equal[0];
         let [start, end] =
             [blocks.start, blocks.end].map(|block| (block - request.blocks.start) as usize * BLOCK_BYTES);
-        let body = run.file.segment.page_of(blocks.clone(), &bytes[start..end], joined)?;
-        let in_file = |error: crate::Error| error.in_file_from(run.path(), blocks.start * BLOCK_BYTES as u64);
-        let page = Page::of(body).map_err(in_file)?;
+        let body = run.file.segment.page_of(blocks.clone(), &bytes[start..end], &mut scratch.joined)?;
+        let in_page = |error: Error| run.file.in_page(error, blocks.start);
+        let page = run
+            .file
+            .unpacker
+            .unpack(body, &mut scratch.unpacked)
+            .and_then(|unpacked| Page::of(unpacked.page));
+        let page = page.map_err(in_page)?;
         for i in next..next + equal.len() {
-            done(i, &page).map_err(in_file)?;
+            done(i, &page).map_err(in_page)?;
         }
         next += equal.len();
     }

@@ -2,22 +2,22 @@
 
 use super::super::item::Item;
 use super::super::page::{Page, PageCursor, Place};
-use crate::device::BLOCK_BYTES;
-use crate::error::corrupt;
+use super::reader::RunFile;
+use crate::error::corrupt_bytes;
 use crate::segment::Scan;
-use crate::{KeyHash, KeyHasher, Result};
+use crate::{KeyHash, Result};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A place in a run, between two items. It outlives the run, and its file.
 #[derive(Debug)]
 pub(crate) struct RunScan {
     pages: Scan,
-    path: PathBuf,
-    hasher: KeyHasher,
+    file: Arc<RunFile>,
     range: RangeInclusive<u64>,
     /// The page that the scan is in, from block `block` on.
     body: Vec<u8>,
+    unpacked: Vec<u8>,
     block: u64,
     cursor: Option<PageCursor>,
     last: KeyHash,
@@ -25,13 +25,13 @@ pub(crate) struct RunScan {
 }
 
 impl RunScan {
-    pub(super) fn new(pages: Scan, path: PathBuf, hasher: KeyHasher, range: RangeInclusive<u64>) -> RunScan {
+    pub(super) fn new(pages: Scan, file: Arc<RunFile>, range: RangeInclusive<u64>) -> RunScan {
         RunScan {
             pages,
-            path,
-            hasher,
+            file,
             range,
             body: Vec::new(),
+            unpacked: Vec::new(),
             block: 0,
             cursor: None,
             last: KeyHash::default(),
@@ -75,23 +75,16 @@ impl RunScan {
                 }
                 return Ok(None);
             };
-            let place = cursor.next(&self.body);
-            let place =
-                place.map_err(|error| error.in_file_from(&self.path, self.block * BLOCK_BYTES as u64))?;
+            let place = cursor.next(&self.body).map_err(|error| self.file.in_page(error, self.block))?;
             let Some(place) = place else {
                 self.cursor = None;
                 continue;
             };
-            let hash = self.hasher.hash(place.key(&self.body));
+            let hash = self.file.hasher.hash(place.key(&self.body));
             if hash < self.last {
                 let (expected, found) = (format!("after {:?}", self.last), format!("{hash:?}"));
-                return Err(corrupt(
-                    &self.path,
-                    self.block * BLOCK_BYTES as u64,
-                    "the order of a page",
-                    expected,
-                    found,
-                ));
+                let error = corrupt_bytes(0, "the hash of a key", expected, found);
+                return Err(self.file.in_page(error, self.block));
             }
             self.last = hash;
             if hash.high() > *self.range.end() {
@@ -106,11 +99,18 @@ impl RunScan {
     fn next_page(&mut self) -> Result<bool> {
         let Some((blocks, body)) = self.pages.next_page()? else { return Ok(false) };
         self.block = blocks.start;
-        self.body.clear();
-        self.body.extend_from_slice(body);
-        let page = Page::of(&self.body);
-        let page = page.map_err(|error| error.in_file_from(&self.path, self.block * BLOCK_BYTES as u64))?;
-        self.cursor = Some(page.cursor());
+        let opened = self.file.unpacker.unpack(body, &mut self.unpacked).and_then(|unpacked| {
+            let page = Page::of(unpacked.page)?;
+            Ok((page.cursor(), unpacked.packed_bytes.is_some()))
+        });
+        let (cursor, is_packed) = opened.map_err(|error| self.file.in_page(error, self.block))?;
+        if is_packed {
+            std::mem::swap(&mut self.body, &mut self.unpacked);
+        } else {
+            self.body.clear();
+            self.body.extend_from_slice(body);
+        }
+        self.cursor = Some(cursor);
         Ok(true)
     }
 }

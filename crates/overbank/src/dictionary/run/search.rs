@@ -17,7 +17,7 @@ use super::super::page::Page;
 use super::reader::RunSegment;
 use crate::device::{AlignedBuf, BLOCK_BYTES};
 use crate::error::corrupt;
-use crate::{KeyHash, Result};
+use crate::{Error, KeyHash, Result};
 use std::ops::Range;
 
 /// What is left to search.
@@ -46,7 +46,7 @@ impl RunSegment {
         let seen = self.hashes();
         let (first, last) = self.file.segment.hash_range().unwrap_or((1, 0));
         let mut rest = Rest { blocks: 0..self.written_blocks(), first, last, guesses: 0 };
-        let mut joined = Vec::new();
+        let (mut joined, mut unpacked) = (Vec::new(), Vec::new());
         while seen.contains(&hash.high()) && !rest.blocks.is_empty() {
             let guess = rest.guess(hash.high());
             let (blocks, bytes) = self.read_around(guess)?;
@@ -55,17 +55,18 @@ impl RunSegment {
                 let (expected, found) = (format!("in {:?}", rest.blocks), format!("{blocks:?}"));
                 return Err(corrupt(self.path(), at, "the blocks of a page", expected, found));
             }
-            let in_file =
-                |error: crate::Error| error.in_file_from(self.path(), blocks.start * BLOCK_BYTES as u64);
+            let in_page = |error: Error| self.file.in_page(error, blocks.start);
+            let body = self.file.segment.page_of(blocks.clone(), &bytes, &mut joined)?;
             let page =
-                Page::of(self.file.segment.page_of(blocks.clone(), &bytes, &mut joined)?).map_err(in_file)?;
-            let (low, high) = page.ends(self.file.hasher).map_err(in_file)?;
+                self.file.unpacker.unpack(body, &mut unpacked).and_then(|unpacked| Page::of(unpacked.page));
+            let page = page.map_err(in_page)?;
+            let (low, high) = page.ends(self.file.hasher).map_err(in_page)?;
             if hash < low {
                 (rest.blocks.end, rest.last) = (blocks.start, low.high());
             } else if hash > high {
                 (rest.blocks.start, rest.first) = (blocks.end, high.high());
             } else {
-                return done(page.find(hash, key).map_err(in_file)?);
+                return done(page.find(hash, key).map_err(in_page)?);
             }
         }
         done(None)

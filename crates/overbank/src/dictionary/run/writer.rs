@@ -1,10 +1,17 @@
 //! Writes a run as a stream of items.
+//!
+//! ```text
+//!   items ─▶ │ quantum │ quantum │ quantum, open │     a page is the longest row of whole quanta that fits its blocks;
+//!            └──────── a page ───┘                     packed, how much fits is guessed from the pages before, and tried
+//! ```
 
 use super::super::item::Item;
 use super::super::page::{PageBuilder, Sizes};
+use super::super::rank::{HashRank, HashRankBuilder, HashRankOptions};
+use super::codec::{Packer, train};
 use super::format::{Counts, Meta, front_kind, segment_kind};
 use super::reader::RunSegment;
-use super::{Expected, RunShape};
+use super::{Compression, Expected, RunShape};
 use crate::error::invalid;
 use crate::filter::run::{FrontBuilder, FrontShape};
 use crate::segment::{BODY_BYTES, Quanta, SegmentWriter};
@@ -18,27 +25,53 @@ const PIECE_BYTES: usize = 1 << 20;
 const PAGE_BYTES_MAX: u64 = 1 << 30;
 /// Quanta of a short run at least: the index of one costs no block of its own anyway.
 const QUANTA_MIN: u64 = 1 << 10;
+/// What is looked at before the first page is packed: as much as a dictionary is trained on, and for the ratio some pages.
+const TRAINED_BYTES: u64 = 1 << 20;
+const TRIED_BYTES: u64 = 1 << 16;
+/// Packed pages that fill so many sixteenths of their blocks are not tried again.
+const FULL_SIXTEENTHS: u64 = 15;
+/// So often a packed page is tried with more or fewer quanta.
+const TRIES_MAX: u32 = 4;
 
 /// Writes a run from its first item to its last.
 ///
 /// Dropped before [`RunWriter::finish`], it removes its file.
 #[derive(Debug)]
 pub(crate) struct RunWriter {
-    segment: SegmentWriter,
+    files: Files,
     hasher: KeyHasher,
     shape: RunShape,
-    quanta: Quanta,
+    range: RangeInclusive<u64>,
+    expected: Expected,
+    is_behind: bool,
     front: Option<FrontBuilder>,
+    ranks: Option<HashRankBuilder>,
     counts: Counts,
     last: Option<KeyHash>,
-    /// Items that are in no page yet: quanta that fit one page, and what came of the next quantum.
+    /// Items that are in no page yet.
     items: PageBuilder,
     sizes: Sizes,
-    /// Of the items before the quantum of the last one.
-    whole: Sizes,
+    /// `None` while the first items are gathered, to see how they are packed.
+    pages: Option<Pages>,
+}
+
+/// Where pages go, and where they may be cut.
+#[derive(Debug)]
+struct Pages {
+    segment: SegmentWriter,
+    quanta: Quanta,
+    packer: Packer,
+    dictionary: Vec<u8>,
+    /// Of the last item.
     quantum: u64,
-    /// A page as it is written.
-    body: Vec<u8>,
+    /// What the items before each quantum but the first take, together.
+    borders: Vec<Sizes>,
+    /// Once items take more, a page is cut: what its blocks hold or, packed, are thought to hold.
+    limit: u64,
+    /// A page before and after it is packed, and the last one that fitted.
+    raw: Vec<u8>,
+    tried: Vec<u8>,
+    fitting: Vec<u8>,
 }
 
 impl RunWriter {
@@ -46,7 +79,7 @@ impl RunWriter {
     /// writes a mebibyte while the next is filled.
     ///
     /// # Errors
-    /// `InvalidOption` for an empty range; what [`Files::create`] says.
+    /// `InvalidOption` for an empty range or a compression that is not built in; what [`Files::create`] says.
     pub(crate) fn create(
         files: &Files,
         hasher: KeyHasher,
@@ -55,27 +88,34 @@ impl RunWriter {
         expected: Expected,
         is_behind: bool,
     ) -> Result<RunWriter> {
-        let quanta = Quanta::new(range, quanta_for(&shape, expected))?;
+        shape.compression.check()?;
         let front = shape.front_bits.map(|bits_a_key| {
             let shape = FrontShape { bits_a_key, value_bits: 0 };
-            FrontBuilder::new(front_kind(hasher), shape, &quanta.range(), expected.items)
+            FrontBuilder::new(front_kind(hasher), shape, &range, expected.items)
         });
-        let segment =
-            SegmentWriter::create_quantised(files, segment_kind(hasher), quanta, PIECE_BYTES, is_behind)?;
-        Ok(RunWriter {
-            segment,
+        let options = HashRankOptions::new();
+        let ranks = (shape.has_ranks)
+            .then(|| HashRank::builder_in(range.clone(), expected.items, hasher, options))
+            .transpose()?;
+        let mut writer = RunWriter {
+            files: files.clone(),
             hasher,
             shape,
-            quanta,
+            range,
+            expected,
+            is_behind,
             front,
+            ranks,
             counts: Counts::default(),
             last: None,
             items: PageBuilder::default(),
             sizes: Sizes::default(),
-            whole: Sizes::default(),
-            quantum: u64::MAX,
-            body: Vec::new(),
-        })
+            pages: None,
+        };
+        if shape.compression == Compression::None {
+            writer.begin_pages()?;
+        }
+        Ok(writer)
     }
 
     /// Adds the next item.
@@ -86,23 +126,29 @@ impl RunWriter {
     #[inline]
     pub(crate) fn push(&mut self, item: Item<'_>) -> Result<()> {
         self.check_order(&item)?;
-        let quantum = self.quanta.of(item.hash.high());
-        if quantum != self.quantum {
-            self.whole = self.sizes;
-            self.quantum = quantum;
+        if self.pages.is_none() && self.sizes.bytes() >= self.sample_bytes() {
+            self.begin_pages()?;
         }
         let mut grown = self.sizes.with(&item);
-        let mut bytes = grown.bytes();
-        if bytes > self.page_bytes() && self.whole.items > 0 {
-            self.write_page()?;
-            grown = self.sizes.with(&item);
-            bytes = grown.bytes();
+        if let Some(pages) = &mut self.pages {
+            pages.pass(item.hash.high(), &self.sizes);
+            while grown.bytes() > pages.limit && !pages.borders.is_empty() {
+                if !pages.cut(&self.shape, &mut self.items, false)? {
+                    break;
+                }
+                self.sizes = pages.recount(&self.items);
+                pages.pass(item.hash.high(), &self.sizes);
+                grown = self.sizes.with(&item);
+            }
         }
-        if bytes > PAGE_BYTES_MAX {
-            return refuse_long(bytes);
+        if grown.bytes() > PAGE_BYTES_MAX {
+            return refuse_long(grown.bytes());
         }
         if let Some(front) = &mut self.front {
             front.push(&[item.hash.high()])?;
+        }
+        if let Some(ranks) = &mut self.ranks {
+            ranks.push(item.hash)?;
         }
         self.items.push(&item);
         self.sizes = grown;
@@ -113,7 +159,7 @@ impl RunWriter {
 
     /// Bytes of pages that are written so far.
     pub(crate) fn written_bytes(&self) -> u64 {
-        self.segment.blocks() * crate::device::BLOCK_BYTES as u64
+        self.pages.as_ref().map_or(0, |pages| pages.segment.blocks()) * crate::device::BLOCK_BYTES as u64
     }
 
     /// Ends the run, syncs its file, and opens it; `None` where nothing was pushed, and no file.
@@ -124,58 +170,191 @@ impl RunWriter {
         if self.items.is_empty() {
             return Ok(None);
         }
-        self.whole = self.sizes;
-        self.write_page()?;
+        if self.pages.is_none() {
+            self.begin_pages()?;
+        }
+        let Some(mut pages) = self.pages else { return Ok(None) };
+        while !self.items.is_empty() {
+            pages.borders.push(self.sizes);
+            pages.cut(&self.shape, &mut self.items, true)?;
+            self.sizes = pages.recount(&self.items);
+        }
         let front = self.front.map_or_else(Vec::new, |front| front.finish().encode());
-        let meta = Meta::of(&self.shape, self.counts, &[], &front).encode();
-        let segment = self.segment.finish_open(&meta)?;
+        let ranks = self.ranks.map_or_else(Vec::new, |ranks| ranks.finish().to_bytes());
+        let meta = Meta {
+            compression: self.shape.compression,
+            page_blocks: self.shape.page_blocks,
+            counts: self.counts,
+            dictionary: &pages.dictionary,
+            front: &front,
+            ranks: &ranks,
+        };
+        let meta = meta.encode();
+        let segment = pages.segment.finish_open(&meta)?;
         segment.sync()?;
         RunSegment::of(segment, self.hasher).map(Some)
-    }
-
-    fn page_bytes(&self) -> u64 {
-        u64::from(self.shape.page_blocks) * BODY_BYTES as u64
     }
 
     fn check_order(&self, item: &Item<'_>) -> Result<()> {
         let is_behind = self
             .last
             .is_none_or(|last| item.hash > last || item.hash == last && item.key > self.items.last_key());
-        if is_behind && self.quanta.range().contains(&item.hash.high()) {
+        if is_behind && self.range.contains(&item.hash.high()) {
             return Ok(());
         }
         let why = format!(
             "items come in the order of hashes and keys, after {:?}, and in {:x?}",
-            self.last,
-            self.quanta.range()
+            self.last, self.range
         );
         invalid("an item's hash", format!("{:?}", item.hash), why)
     }
 
-    /// Writes a page of all whole quanta.
-    fn write_page(&mut self) -> Result<()> {
-        let items = self.whole.items as usize;
-        self.body.clear();
-        self.items.encode(&self.whole, &mut self.body);
-        let (first, last) = self.items.ends_of(items);
-        self.segment.push_page(first, last, items as u64, &self.body)?;
-        self.items.drop_first(items);
-        self.sizes = self.items.sizes();
-        self.whole = Sizes::default();
+    /// How much is gathered before the first page.
+    fn sample_bytes(&self) -> u64 {
+        if self.shape.compression == Compression::Zstd { TRAINED_BYTES } else { TRIED_BYTES }
+    }
+
+    /// Begins to cut pages: how they are packed, and into how many quanta the range is cut, follows from what came so far.
+    fn begin_pages(&mut self) -> Result<()> {
+        let page_bytes = page_bytes(&self.shape);
+        let Expected { items, bytes } = self.expected;
+        let mut raw = Vec::new();
+        // Pages of what came, each twice as long as one that is not packed.
+        let samples = self.items.samples(2 * page_bytes, &mut raw);
+        let dictionary = train(self.shape.compression, &raw, &samples);
+        let mut packer = Packer::new(self.shape.compression, &dictionary)?;
+        let (mut tried, mut packed_bytes, mut rest) = (Vec::new(), 1, &raw[..]);
+        for length in &samples {
+            let (sample, behind) = rest.split_at(*length);
+            packer.pack(sample, &mut tried)?;
+            packed_bytes += tried.len() as u64;
+            rest = behind;
+        }
+        let raw_bytes = raw.len().max(1) as u64;
+        // In pages as they are packed; where nothing is, in pages as they are. They are filled to some fifteen sixteenths.
+        let limit = (page_bytes as u128 * u128::from(raw_bytes) / u128::from(packed_bytes))
+            .max(page_bytes.into()) as u64;
+        let limit = if self.shape.compression == Compression::None { page_bytes } else { limit };
+        let pages = bytes.saturating_add(bytes / 15) / limit + 1;
+        let mean_bytes = bytes / items.max(1);
+        // The more quanta a page has, the less of one is left open at its end, for a bit of index a page each time they are doubled. Of
+        // items of which a page has few, it is mostly the item that does not fit.
+        let lg_quanta =
+            if mean_bytes * 16 > limit || self.shape.compression != Compression::None { 4 } else { 3 };
+        let quanta = Quanta::new(self.range.clone(), (pages << lg_quanta).max(QUANTA_MIN))?;
+        let segment = SegmentWriter::create_quantised(
+            &self.files,
+            segment_kind(self.hasher),
+            quanta,
+            PIECE_BYTES,
+            self.is_behind,
+        )?;
+        let mut pages = Pages {
+            segment,
+            quanta,
+            packer,
+            dictionary,
+            quantum: 0,
+            borders: Vec::new(),
+            limit,
+            raw,
+            tried,
+            fitting: Vec::new(),
+        };
+        self.sizes = pages.recount(&self.items);
+        self.pages = Some(pages);
         Ok(())
     }
 }
 
-/// How many quanta the range of a run is cut into.
-fn quanta_for(shape: &RunShape, expected: Expected) -> u64 {
-    let page_bytes = u64::from(shape.page_blocks) * BODY_BYTES as u64;
-    // Pages are filled to some fifteen sixteenths.
-    let pages = expected.bytes.saturating_add(expected.bytes / 15) / page_bytes + 1;
-    let mean_bytes = expected.bytes / expected.items.max(1);
-    // The more quanta a page has, the less of one is left open at its end, for a bit of index a page each time they are doubled. Of
-    // items of which a page has few, it is mostly the item that does not fit.
-    let lg_quanta = if mean_bytes * 16 > page_bytes { 4 } else { 3 };
-    (pages << lg_quanta).max(QUANTA_MIN)
+impl Pages {
+    /// Notes the border before an item of this hash, if there is one; `sizes` are those of the items before.
+    #[inline]
+    fn pass(&mut self, hash: u64, sizes: &Sizes) {
+        let quantum = self.quanta.of(hash);
+        if quantum != self.quantum {
+            self.quantum = quantum;
+            if sizes.items > 0 {
+                self.borders.push(*sizes);
+            }
+        }
+    }
+
+    /// Finds the borders between `items` again, of which the first were taken away; what they take.
+    fn recount(&mut self, items: &PageBuilder) -> Sizes {
+        self.borders.clear();
+        let mut sizes = Sizes::default();
+        for (hash, grown) in items.grown() {
+            self.pass(hash, &sizes);
+            sizes = grown;
+        }
+        sizes
+    }
+
+    /// Writes a page of the first items, up to one of the borders, of which there are some; whether it did. Unless `is_end`, it waits for
+    /// more items where those that are there do not fill one.
+    fn cut(&mut self, shape: &RunShape, items: &mut PageBuilder, is_end: bool) -> Result<bool> {
+        let border = match shape.compression {
+            Compression::None => {
+                let last = self.borders.len() - 1;
+                self.fitting.clear();
+                items.encode(&self.borders[last], &mut self.fitting);
+                last
+            }
+            _ => {
+                let border = self.fit_packed(page_bytes(shape), items)?;
+                let is_full = self.fitting.len() as u64 * 16 >= page_bytes(shape) * FULL_SIXTEENTHS;
+                if border + 1 == self.borders.len() && !is_full && !is_end {
+                    // All that is there fits; the limit was too low.
+                    self.limit =
+                        self.limit.max(self.borders[border].bytes() + self.borders[border].bytes() / 16);
+                    return Ok(false);
+                }
+                border
+            }
+        };
+        let count = self.borders[border].items as usize;
+        let (first, last) = items.ends_of(count);
+        self.segment.push_page(first, last, count as u64, &self.fitting)?;
+        items.drop_first(count);
+        Ok(true)
+    }
+
+    /// The last border before which all items are thought to fit, packed, in `room`, and their page; the first one if none does.
+    fn fit_packed(&mut self, room: u64, items: &PageBuilder) -> Result<usize> {
+        let (mut fits, mut low, mut high) = (None, 0, self.borders.len());
+        for tries in 0.. {
+            let at = if tries < TRIES_MAX {
+                let near = self.borders[low..high].partition_point(|sizes| sizes.bytes() <= self.limit);
+                low + near.saturating_sub(1)
+            } else {
+                low + (high - low) / 2
+            };
+            self.raw.clear();
+            items.encode(&self.borders[at], &mut self.raw);
+            self.packer.pack(&self.raw, &mut self.tried)?;
+            let packed_bytes = self.tried.len() as u64;
+            // A fiftieth less than what would just fit, for pages differ.
+            let limit = u128::from(room) * self.raw.len() as u128 * 49 / (u128::from(packed_bytes) * 50);
+            self.limit = (limit as u64).max(1);
+            if packed_bytes <= room || at == 0 {
+                std::mem::swap(&mut self.tried, &mut self.fitting);
+                (fits, low) = (Some(at), at + 1);
+            } else {
+                high = at;
+            }
+            let is_full = packed_bytes <= room && packed_bytes * 16 >= room * FULL_SIXTEENTHS;
+            if low >= high || is_full || tries >= TRIES_MAX && fits.is_some() {
+                break;
+            }
+        }
+        // Where the loop ends without one that fits, the first was tried.
+        Ok(fits.unwrap_or(0))
+    }
+}
+
+fn page_bytes(shape: &RunShape) -> u64 {
+    u64::from(shape.page_blocks) * BODY_BYTES as u64
 }
 
 #[cold]

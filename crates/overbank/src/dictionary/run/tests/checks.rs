@@ -10,16 +10,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
     fn a_run_is_what_it_says_and_is_searched_without_its_index(
-        model in models(), page_blocks in prop_oneof![Just(1u32), Just(4)], front_bits in prop_oneof![Just(None), (3u32..11).prop_map(Some)],
-        absent in prop::collection::vec(bytes_of(0usize..20), 10), border in any::<u64>(),
+        model in models(), page_blocks in prop_oneof![Just(1u32), Just(4)], compression in compressions(), front_bits in prop_oneof![Just(None), (3u32..11).prop_map(Some)],
+        absent in prop::collection::vec(bytes_of(0usize..20), 10), border in any::<u64>(), has_ranks: bool,
     ) {
         let device = SimDevice::new(1);
         let store = store_on(Arc::new(device.clone()));
-        let written = run_of(store.files(), RunShape { page_blocks, front_bits, ..SHAPE }, &model);
+        let written = run_of(store.files(), RunShape { page_blocks, compression, front_bits, has_ranks }, &model);
         written.verify().unwrap();
         let run = RunSegment::open(store.files(), &written.file_ref(), hasher()).unwrap();
         run.verify().unwrap();
         let clipped = run.clipped(border);
+        for (place, (hash, _)) in model.keys().enumerate() {
+            prop_assert_eq!(run.rank(*hash), has_ranks.then_some(place as u64));
+        }
         for key in model.keys().map(|(_, key)| key).chain(&absent) {
             let hash = hasher().hash(key);
             run.prefetch(hash);
@@ -81,9 +84,25 @@ fn a_front_lets_few_pass() {
     assert!((500..1050).contains(&passed), "{passed} of 80,000 pass");
 }
 
-/// The file of a run in memory, its blocks sealed again after each change, so that only what is in them can tell.
 #[test]
 fn sealed_damage_is_corrupt_or_a_key_less() {
+    damage_sealed(Compression::None);
+}
+
+#[cfg(feature = "lz4")]
+#[test]
+fn sealed_damage_of_lz4_is_corrupt_or_a_key_less() {
+    damage_sealed(Compression::Lz4);
+}
+
+#[cfg(feature = "zstd")]
+#[test]
+fn sealed_damage_of_zstd_is_corrupt_or_a_key_less() {
+    damage_sealed(Compression::Zstd);
+}
+
+/// The file of a run in memory, its blocks sealed again after each change, so that only what is in them can tell.
+fn damage_sealed(compression: Compression) {
     let device = Arc::new(MemoryDevice::new());
     let store = store_on(device.clone());
     let files = store.files();
@@ -97,7 +116,7 @@ fn sealed_damage_is_corrupt_or_a_key_less() {
         model
     };
     let before = device.list().unwrap();
-    let run = run_of(files, RunShape { front_bits: Some(5), ..SHAPE }, &model);
+    let run = run_of(files, RunShape { front_bits: Some(5), compression, has_ranks: true, ..SHAPE }, &model);
     let name = device.list().unwrap().into_iter().find(|name| !before.contains(name)).unwrap();
     let file = device.open(&name, Access::Write).unwrap();
     let (file_ref, blocks) = (run.file_ref(), run.file_ref().bytes / BLOCK_BYTES as u64);

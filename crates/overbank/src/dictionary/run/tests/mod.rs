@@ -143,6 +143,14 @@ fn found(
     Ok(answers)
 }
 
+/// Those that this build has, most often none.
+fn compressions() -> impl Strategy<Value = Compression> {
+    let all = [Compression::None, Compression::None, Compression::Lz4, Compression::Zstd];
+    prop::sample::select(
+        all.into_iter().filter(|compression| compression.check().is_ok()).collect::<Vec<_>>(),
+    )
+}
+
 fn bytes_of(length: impl Strategy<Value = usize> + 'static) -> BoxedStrategy<Vec<u8>> {
     length.prop_flat_map(|length| prop::collection::vec(0u8..4, length)).boxed()
 }

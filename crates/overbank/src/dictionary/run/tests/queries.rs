@@ -7,13 +7,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
     fn runs_answer_as_maps(
-        models in prop::collection::vec(models(), 1..4), page_blocks in prop_oneof![Just(1u32), Just(4)],
+        models in prop::collection::vec(models(), 1..4), page_blocks in prop_oneof![Just(1u32), Just(4)], compression in compressions(),
         border in any::<u64>(), ends in any::<[u64; 2]>(), absent in prop::collection::vec(bytes_of(0usize..20), 10),
         off in 0u64..3, depth in 1usize..9, in_flight_bytes in 0usize..1 << 18, is_ahead: bool,
     ) {
         let store = store();
         let files = store.files();
-        let shape = RunShape { page_blocks, ..SHAPE };
+        let shape = RunShape { page_blocks, compression, ..SHAPE };
         let runs: Vec<RunSegment> = models.iter().map(|model| {
             // Whatever is said of what comes, it is legal.
             let said = expected(model);

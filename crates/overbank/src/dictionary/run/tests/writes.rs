@@ -86,3 +86,64 @@ fn pages_are_filled() {
         assert!(fill >= least, "{fill} of {key_bytes} and {value_bytes} bytes");
     }
 }
+
+/// Addresses of pages on hosts of some hundred names, and values of words and numbers, as a crawl has them.
+#[cfg(all(feature = "lz4", feature = "zstd"))]
+fn crawled(n: u64) -> Model {
+    let number = |i: u64, seed: u64| Seed(u128::from(i) << 64 | u128::from(seed)).fingerprint();
+    let words = [
+        "news", "archive", "product", "category", "index", "user", "profile", "image", "article", "search",
+        "tag", "page",
+    ];
+    let word = |i: u64, seed: u64| words[(number(i, seed) % words.len() as u64) as usize];
+    model_of((0..n).map(|i| {
+        let (host, id) = (number(i, 1) % 400, number(i, 2) % 10_000_000);
+        let url = format!("https://www.host{host}.example.com/{}/{}/{}-{id}.html", word(i, 3), word(i, 4), word(i, 5));
+        let value = format!(
+            "{{\"status\":200,\"type\":\"text/html; charset=utf-8\",\"length\":{},\"seen\":{},\"title\":\"{} {} {}\",\"score\":0.{}}}",
+            number(i, 6) % 100_000, 1_700_000_000 + number(i, 7) % 30_000_000, word(i, 8), word(i, 9), word(i, 10), number(i, 11) % 10_000,
+        );
+        (url.into_bytes(), Owned::Put(value.into_bytes()))
+    }))
+}
+
+#[cfg(all(feature = "lz4", feature = "zstd"))]
+#[test]
+fn packed_pages_are_filled() {
+    let store = store();
+    let model = crawled(40_000);
+    let raw_bytes = expected(&model).bytes as f64;
+    for (compression, page_blocks, least_ratio) in [
+        (Compression::Lz4, 1, 1.8),
+        (Compression::Lz4, 4, 2.0),
+        (Compression::Zstd, 1, 3.5),
+        (Compression::Zstd, 4, 3.5),
+    ] {
+        let shape = RunShape { page_blocks, compression, ..SHAPE };
+        let run = run_of(store.files(), shape, &model);
+        let (mut pages, mut raw) = (0, 0);
+        let mut filled = 0;
+        run.file
+            .segment
+            .rebuild(1 << 20, false, |blocks, body| {
+                let mut unpacked = Vec::new();
+                let page = run.file.unpacker.unpack(body, &mut unpacked)?;
+                pages += 1;
+                raw += page.page.len();
+                filled += page.packed_bytes.unwrap_or(body.len());
+                let items = Page::of(page.page)?;
+                assert!(blocks.end - blocks.start <= u64::from(page_blocks));
+                Ok(items.ends(hasher())?.0.high())
+            })
+            .unwrap();
+        let written = run.written_blocks() as f64 * BODY_BYTES as f64;
+        let (ratio, fill) = (raw_bytes / written, filled as f64 / written);
+        println!(
+            "{compression:?}, {page_blocks} blocks: ratio {ratio:.2}, {:.1} % filled, {} bytes a page",
+            fill * 100.0,
+            raw / pages
+        );
+        assert!(ratio >= least_ratio && fill >= 0.9, "{ratio} {fill}");
+        run.verify().unwrap();
+    }
+}
