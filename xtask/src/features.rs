@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 /// The packages with features that users choose, and these.
 const PACKAGES: &[(&str, &[&str])] = &[
-    ("overbank", &["io_uring"]),
+    ("overbank", &["io_uring", "lz4", "zstd"]),
     ("overbank-ingest", &["bzip2", "gzip", "lz4", "parquet", "xz", "zstd"]),
     ("overbank-cli", &["io_uring", "zstd"]),
 ];

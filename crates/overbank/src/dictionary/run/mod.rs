@@ -23,6 +23,7 @@
 //! | scan | O(n), a hash an item | the pages of the range | 0 | a piece, two if read ahead, and a page |
 
 mod codec;
+mod file;
 mod format;
 mod reader;
 mod reads;
@@ -55,10 +56,13 @@ pub(crate) struct RunShape {
 /// How the pages of a run are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Compression {
+    /// They are not.
     #[default]
     None = 0,
+    /// By LZ4: fast, and some two or three times shorter where keys and values are text.
     Lz4 = 1,
-    /// With a dictionary that is trained on the first items, which are as good a sample as any: they come in the order of their hashes.
+    /// By zstd, shorter still, with a dictionary that is trained on the first items, which are as good a sample as any: they come in the
+    /// order of their hashes.
     Zstd = 2,
 }
 

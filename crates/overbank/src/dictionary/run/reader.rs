@@ -1,15 +1,13 @@
 //! An open run.
 
 use super::super::rank::HashRank;
-use super::codec::Unpacker;
-use super::format::{Counts, Meta, segment_kind};
+use super::file::RunFile;
+use super::format::{Counts, segment_kind};
 use super::scan::RunScan;
-use crate::device::BLOCK_BYTES;
-use crate::error::corrupt_bytes;
 use crate::filter::run::Front;
 use crate::segment::Segment;
 use crate::store::{FileRef, Files};
-use crate::{Error, KeyHash, KeyHasher, Result};
+use crate::{KeyHash, KeyHasher, Result};
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,17 +18,6 @@ pub(crate) struct RunSegment {
     pub(super) file: Arc<RunFile>,
     /// What stands below this hash is not seen; see [`RunSegment::clipped`].
     first: u64,
-}
-
-/// What all that see a part of a run share.
-#[derive(Debug)]
-pub(super) struct RunFile {
-    pub(super) segment: Segment,
-    pub(super) hasher: KeyHasher,
-    counts: Counts,
-    pub(super) front: Option<Front>,
-    pub(super) ranks: Option<HashRank>,
-    pub(super) unpacker: Unpacker,
 }
 
 impl RunSegment {
@@ -45,20 +32,8 @@ impl RunSegment {
         RunSegment::of(Segment::open(files, file_ref, segment_kind(hasher))?, hasher)
     }
 
-    pub(super) fn of(mut segment: Segment, hasher: KeyHasher) -> Result<RunSegment> {
-        let bytes = segment.take_meta();
-        let opened = Meta::decode(&bytes, segment.entries()).and_then(|meta| {
-            let front = (!meta.front.is_empty()).then(|| Front::decode(meta.front)).transpose()?;
-            let ranks = (!meta.ranks.is_empty()).then(|| HashRank::from_bytes(meta.ranks)).transpose()?;
-            let ranks = ranks.map(|ranks| same_items(ranks, hasher, segment.entries())).transpose()?;
-            Ok((meta.counts, front, ranks, Unpacker::new(meta.compression, meta.dictionary)?))
-        });
-        let (counts, front, ranks, unpacker) =
-            opened.map_err(|error| error.in_file_from(segment.path(), segment.file_ref().bytes))?;
-        Ok(RunSegment {
-            file: Arc::new(RunFile { segment, hasher, counts, front, ranks, unpacker }),
-            first: 0,
-        })
+    pub(super) fn of(segment: Segment, hasher: KeyHasher) -> Result<RunSegment> {
+        Ok(RunSegment { file: Arc::new(RunFile::of(segment, hasher)?), first: 0 })
     }
 
     /// The run as it is seen from the hash `border` on: whoever asks or reads it finds nothing below, and what it says of itself is of the
@@ -156,21 +131,5 @@ impl RunSegment {
     /// The file's name, for messages.
     pub(super) fn path(&self) -> &Path {
         self.file.segment.path()
-    }
-}
-
-/// The ranks, if they are of so many items and of these hashes.
-fn same_items(ranks: HashRank, hasher: KeyHasher, items: u64) -> Result<HashRank> {
-    if ranks.len() == items && ranks.hash_id() == hasher.into() {
-        return Ok(ranks);
-    }
-    let found = format!("{} items, {:?}", ranks.len(), ranks.hash_id());
-    Err(corrupt_bytes(0, "the ranks of a run", format!("those of its {items} items"), found))
-}
-
-impl RunFile {
-    /// Says of damage in a page from `block` on where it is.
-    pub(super) fn in_page(&self, error: Error, block: u64) -> Error {
-        error.in_file_from(self.segment.path(), block * BLOCK_BYTES as u64)
     }
 }

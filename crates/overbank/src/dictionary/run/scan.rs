@@ -2,7 +2,7 @@
 
 use super::super::item::Item;
 use super::super::page::{Page, PageCursor, Place};
-use super::reader::RunFile;
+use super::file::RunFile;
 use crate::error::corrupt_bytes;
 use crate::segment::Scan;
 use crate::{KeyHash, Result};

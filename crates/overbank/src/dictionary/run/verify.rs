@@ -24,8 +24,8 @@ struct Check<'a> {
 
 impl RunSegment {
     /// Reads all pages of the file and checks every seal; that items are in order, each in the page that the index names, and passes
-    /// the front and has its rank; that each page has the bytes that a writer makes of its items; that the index is that of the pages, and the counts
-    /// those of the items.
+    /// the front and has its rank; that each page has the bytes that a writer makes of its items; that the index is that of the pages,
+    /// and the counts those of the items.
     ///
     /// # Cost
     /// All blocks, once, in order; 1 MiB of RAM, and twice the longest page.

@@ -52,6 +52,9 @@ impl Owned {
 /// The obvious run: in the order of hashes and keys, what is known of each.
 type Model = BTreeMap<(KeyHash, Vec<u8>), Owned>;
 
+/// A run's items in order.
+type Listed = Vec<((KeyHash, Vec<u8>), Owned)>;
+
 fn hasher() -> KeyHasher {
     KeyHasher::new(HashKind::Xxh3, Seed(1))
 }
@@ -103,7 +106,7 @@ fn run_of(files: &Files, shape: RunShape, model: &Model) -> RunSegment {
 }
 
 /// Everything that a scan finds.
-fn scanned(mut scan: RunScan) -> Result<Vec<((KeyHash, Vec<u8>), Owned)>> {
+fn scanned(mut scan: RunScan) -> Result<Listed> {
     let mut found = Vec::new();
     while let Some(item) = scan.next()? {
         found.push(((item.hash, item.key.to_vec()), Owned::of(item.value)));
@@ -111,7 +114,7 @@ fn scanned(mut scan: RunScan) -> Result<Vec<((KeyHash, Vec<u8>), Owned)>> {
     Ok(found)
 }
 
-fn listed(model: &Model, range: std::ops::RangeInclusive<u64>) -> Vec<((KeyHash, Vec<u8>), Owned)> {
+fn listed(model: &Model, range: std::ops::RangeInclusive<u64>) -> Listed {
     model
         .iter()
         .filter(|((hash, _), _)| range.contains(&hash.high()))
