@@ -65,6 +65,7 @@ impl PackedArray {
     ///
     /// # Panics
     /// When `width` is above 64, or the bits number more than 2^64.
+    #[cfg(any(test, feature = "internals"))]
     pub fn zeros(width: u32, len: usize) -> Self {
         assert!(width <= 64, "a value has at most 64 bits");
         let words = words_for(len as u64 * u64::from(width)) as usize;
@@ -76,6 +77,7 @@ impl PackedArray {
     /// # Errors
     /// `Corrupt` when `bytes` is not exactly as long as `len` values of `width` bits, when bits past the last
     /// value are not zero, or when `width` is above 64.
+    #[cfg(any(test, feature = "internals"))]
     pub fn from_bytes(width: u32, len: usize, bytes: &[u8]) -> Result<Self> {
         if width > 64 {
             return Err(corrupt(0, "the width of a packed array", "at most 64", width));
@@ -94,11 +96,13 @@ impl PackedArray {
     }
 
     /// Appends the byte form.
+    #[cfg(any(test, feature = "internals"))]
     pub fn append_bytes(&self, into: &mut Vec<u8>) {
         append_le_bytes(&self.words, into);
     }
 
     /// Bits of a value.
+    #[cfg(any(test, feature = "internals"))]
     pub fn width(&self) -> u32 {
         self.width
     }
@@ -109,6 +113,7 @@ impl PackedArray {
     }
 
     /// Whether there is no value.
+    #[cfg(any(test, feature = "internals"))]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -144,6 +149,7 @@ impl PackedArray {
 
     /// Has the value at `index` brought to the cache.
     #[inline]
+    #[cfg(any(test, feature = "internals"))]
     pub fn prefetch(&self, index: usize) {
         prefetch(&self.words, (index as u64 * u64::from(self.width) / 64) as usize);
     }
@@ -173,6 +179,7 @@ impl PackedArray {
     }
 
     /// All values in order.
+    #[cfg(any(test, feature = "internals"))]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         let width = self.width;
         (0..self.len).map(move |index| read_bits(&self.words, index as u64 * u64::from(width), width))

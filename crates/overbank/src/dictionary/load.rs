@@ -134,14 +134,8 @@ impl Dictionary {
                 if u128::from(range.end() - last.min(*range.end())) < width { *range.end() } else { last };
             let is_behind = shared.tree.threads() > 0;
             let shape = table.run_shape(false);
-            let mut writer = RunWriter::create(
-                &shared.files,
-                table.hasher.key_hasher(),
-                shape,
-                first..=last,
-                part,
-                is_behind,
-            )?;
+            let mut writer =
+                RunWriter::create(&shared.files, table.hasher, shape, first..=last, part, is_behind)?;
             let mut scan = from.scan(first..=last)?;
             while let Some(Record { hash, key, value }) = scan.next_record()? {
                 writer.push(Item { hash, key, value: Value::Put(value) })?;

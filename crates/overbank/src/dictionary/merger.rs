@@ -93,7 +93,7 @@ impl Source {
         match self {
             Source::Frozen { frozen, rest } => {
                 frozen.prefetch(rest.start + ITEMS_AHEAD);
-                Ok((!rest.is_empty()).then(|| frozen.item(rest.start, hasher).hash))
+                Ok((rest.start < rest.end).then(|| frozen.item(rest.start, hasher).hash))
             }
             Source::Pieces(pieces) => pieces.advance(),
         }

@@ -65,6 +65,8 @@ pub use report::{DictionaryReport, RunReport};
 pub use run::Compression;
 pub use scan::{Record, Scan, Snapshot};
 
+pub use crate::trie::{SparseOptions, SparseTries, SparseTriesBuilder};
+
 use crate::store::Handle;
 use crate::{KeyHasher, Result};
 use saved::Core;

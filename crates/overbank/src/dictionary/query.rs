@@ -22,6 +22,8 @@ const DEPTH: usize = 128;
 /// Keys whose reads are planned together, at least: more of them where the memory of lookups has room for so many of this length.
 const QUESTIONS_MIN: usize = 1 << 12;
 const QUESTION_BYTES: usize = 256;
+/// How many questions ahead the indexes are on their way to the cache.
+const QUESTIONS_AHEAD: usize = 16;
 
 impl Dictionary {
     /// The value of a key, if it has one.
@@ -136,6 +138,15 @@ impl Answer {
         }
     }
 
+    /// What it is where nothing is older.
+    fn last(self) -> Option<Vec<u8>> {
+        match self {
+            Answer::Nothing => None,
+            Answer::Open(open) => Some(open.1),
+            Answer::Known(value) => value,
+        }
+    }
+
     fn open(kind: Value<'static>, bytes: Vec<u8>) -> Answer {
         Answer::Open(Box::new((kind, bytes)))
     }
@@ -211,18 +222,22 @@ impl View {
             let mut rest = Vec::with_capacity(questions.len());
             let mut wanted: Vec<(&RunSegment, Range<u64>)> = Vec::new();
             let mut asked: Vec<(usize, Question<'_>)> = Vec::new();
-            for mut question in questions {
-                match question.next_page(&self.version.runs) {
-                    Some(_) => asked.push((question.run, question)),
-                    None => rest.push(question),
+            let mut has_page = Vec::with_capacity(questions.len());
+            for at in 0..questions.len() {
+                if let Some(ahead) = questions.get(at + QUESTIONS_AHEAD) {
+                    ahead.prefetch(&self.version.runs);
+                }
+                has_page.push(questions[at].next_page(&self.version.runs).is_some());
+            }
+            for (question, has_page) in questions.into_iter().zip(has_page) {
+                if has_page {
+                    asked.push((question.run, question));
+                } else {
+                    rest.push(question);
                 }
             }
             for question in rest {
-                match question.answer {
-                    Answer::Known(value) => answer(question.at, value.as_deref()),
-                    Answer::Open(open) => answer(question.at, Some(&open.1)),
-                    Answer::Nothing => answer(question.at, None),
-                }
+                answer(question.at, question.answer.last().as_deref());
             }
             if asked.is_empty() {
                 return Ok(());
@@ -251,10 +266,41 @@ impl View {
     }
 }
 
+impl View {
+    /// The value of a key, found without the indexes.
+    pub(super) fn search(&self, shared: &Shared, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let operator = shared.options.shape.operator;
+        let keys = [key];
+        let Some(mut question) = shared.questions(&keys).pop() else { return Ok(None) };
+        for frozen in self.version.frozen.iter().rev() {
+            question.ask_frozen(&frozen.entries, operator);
+        }
+        for run in self.version.runs.iter().rev() {
+            let Some(piece) = piece_of(run, question.hash).filter(|_| !question.is_known()) else { continue };
+            let (hash, key) = (question.hash, question.key);
+            piece.search(hash, key, &mut |value| {
+                if let Some(value) = value {
+                    question.meet_copied(value, operator);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(question.answer.last())
+    }
+}
+
 impl Question<'_> {
     fn ask_frozen(&mut self, frozen: &Frozen, operator: Option<MergeOperator>) {
         if let Some(value) = frozen.get(self.hash, self.key) {
             self.meet_copied(value, operator);
+        }
+    }
+
+    /// Has on its way what tells the page of the newest run that was not asked.
+    fn prefetch(&self, runs: &[ItemRun]) {
+        let run = runs.len().checked_sub(1 + self.run).map(|at| &runs[at]);
+        if let Some(piece) = run.and_then(|run| piece_of(run, self.hash)) {
+            piece.prefetch(self.hash);
         }
     }
 

@@ -102,7 +102,10 @@ impl Dictionary {
             });
         }
         for piece in version.runs.iter().flat_map(|run| &run.pieces) {
-            report.index_bytes += piece.memory_bytes();
+            let memory = piece.memory();
+            report.index_bytes += memory.index_bytes;
+            report.front_bytes += memory.front_bytes;
+            report.rank_bytes += memory.rank_bytes;
         }
         report
     }

@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// What is read at a time of each run.
 const SCAN_BYTES: usize = 1 << 20;
+/// What is read at a time of one page.
+const SEEK_BYTES: usize = 4 << 10;
 
 /// A dictionary as it was at a moment, whatever is written and merged since. It holds the files and the RAM of what was there.
 #[derive(Debug)]
@@ -93,16 +95,26 @@ impl Dictionary {
             let runs = version.frozen.len() + version.runs.len() + usize::from(!is_whole);
             return invalid("rank", format!("a key of {runs} runs"), why);
         }
-        if self.get(key)?.is_none() {
-            return Ok(None);
-        }
         let hash = shared.hasher.hash(key);
-        let Some(run) = version.runs.first() else { return Ok(None) };
-        let Some(piece) = piece_of(run, hash) else { return Ok(None) };
-        let before = run.pieces.iter().take_while(|other| other.file_ref() != piece.file_ref());
-        let before: u64 = before.map(|piece| piece.counts().items).sum();
-        let _ = before;
-        let _ = piece;
+        let Some((run, piece)) = version.runs.first().and_then(|run| Some((run, piece_of(run, hash)?)))
+        else {
+            return Ok(None);
+        };
+        let Some(first_rank) = piece.rank(hash) else {
+            return invalid("rank", "a key of a run without ranks", why);
+        };
+        // The rank is that of the first key of this hash: the page says which keys have it.
+        let mut scan = piece.scan(hash.high()..=hash.high(), SEEK_BYTES, false)?;
+        let mut rank = first_rank;
+        while let Some(item) = scan.next()? {
+            if item.hash == hash {
+                if item.key == key {
+                    let before = run.pieces.iter().take_while(|other| other.file_ref() != piece.file_ref());
+                    return Ok(Some(rank + before.map(|piece| piece.counts().items).sum::<u64>()));
+                }
+                rank += 1;
+            }
+        }
         Ok(None)
     }
 }
@@ -144,6 +156,19 @@ impl Snapshot {
         let questions = self.shared.questions(keys);
         self.view.answer(&self.shared, questions, &mut |at, value| found[at] = value.map(<[u8]>::to_vec))?;
         Ok(found)
+    }
+
+    /// As [`Snapshot::get`], without the indexes: the pages of each run are searched as a sorted array is, by where the hash stands in its
+    /// range. It says the same, for those who want to see that.
+    ///
+    /// # Cost
+    /// Some lg lg n page reads of each run of n pages.
+    ///
+    /// # Errors
+    /// As [`Dictionary::get`].
+    pub fn search(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.shared.gate.usable()?;
+        self.view.search(&self.shared, key)
     }
 
     /// The keys whose hashes, by their first 64 bits, are in a range: with their values, in hash order. Equal parts of all hashes have

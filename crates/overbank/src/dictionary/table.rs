@@ -121,7 +121,7 @@ impl Table for ItemTable {
     const BY_LENGTH: bool = false;
 
     fn open(&self, files: &Files, file: &FileRef, (): ()) -> Result<RunSegment> {
-        RunSegment::open(files, file, self.hasher.key_hasher())
+        RunSegment::open(files, file, self.hasher)
     }
 
     fn record(&self, _: &Writes, tree: &StoredTree<()>) -> Record {
@@ -176,8 +176,7 @@ impl Table for ItemTable {
         merger.repeats = lock(&self.repeats).as_ref().map(|_| Repeats::default());
         let shape = self.run_shape(lane.is_oldest);
         let range = lane.range.clone();
-        let writer =
-            RunWriter::create(files, self.hasher.key_hasher(), shape, range, expected, lane.is_behind)?;
+        let writer = RunWriter::create(files, self.hasher, shape, range, expected, lane.is_behind)?;
         Ok(ItemMerge { merger, writer })
     }
 

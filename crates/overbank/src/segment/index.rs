@@ -7,9 +7,6 @@ use crate::Result;
 use std::ops::Range;
 use std::path::Path;
 
-/// How many hashes ahead a batch asks for what it will read: their misses are then under way together. See `overbank-bench block_index`.
-const AHEAD: usize = 16;
-
 /// Where a hash's blocks are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum BlockIndex {
@@ -26,17 +23,11 @@ impl BlockIndex {
         }
     }
 
+    /// Has on its way what a find of this hash will read, where that misses the cache.
     #[inline]
-    pub(super) fn find_many(&self, hashes: &[u64], found: &mut impl FnMut(usize, Range<u64>)) {
-        let Self::Quantised(quantised) = self else {
-            return hashes.iter().enumerate().for_each(|(i, &hash)| found(i, self.find(hash)));
-        };
-        hashes.iter().take(AHEAD).for_each(|&hash| quantised.prefetch(hash));
-        for (i, &hash) in hashes.iter().enumerate() {
-            if let Some(&ahead) = hashes.get(i + AHEAD) {
-                quantised.prefetch(ahead);
-            }
-            found(i, quantised.find(hash));
+    pub(super) fn prefetch(&self, hash: u64) {
+        if let Self::Quantised(quantised) = self {
+            quantised.prefetch(hash);
         }
     }
 
@@ -145,10 +136,10 @@ impl LooseIndex {
         self.0.find(hash)
     }
 
-    /// As [`Segment::find_many`](super::Segment::find_many).
+    /// As [`Segment::prefetch`](super::Segment::prefetch).
     #[inline]
-    pub fn find_many(&self, hashes: &[u64], mut found: impl FnMut(usize, Range<u64>)) {
-        self.0.find_many(hashes, &mut found);
+    pub fn prefetch(&self, hash: u64) {
+        self.0.prefetch(hash);
     }
 
     /// Bytes of RAM.

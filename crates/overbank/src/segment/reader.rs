@@ -166,13 +166,11 @@ impl Segment {
         self.index.find(hash)
     }
 
-    /// [`Segment::find`] of many hashes, in any order: `found(i, blocks)` is called for `hashes[i]`, one after another.
-    ///
-    /// # Cost
-    /// That of as many finds, but under a quantised index the cache misses of 16 are under way together.
+    /// Has on its way what a [`Segment::find`] of this hash will read: asked some 16 hashes ahead, the cache misses of a batch are under way
+    /// together.
     #[inline]
-    pub fn find_many(&self, hashes: &[u64], mut found: impl FnMut(usize, Range<u64>)) {
-        self.index.find_many(hashes, &mut found);
+    pub fn prefetch(&self, hash: u64) {
+        self.index.prefetch(hash);
     }
 
     /// How many data blocks, from the first on, may hold a hash below `hash`: no other does.

@@ -37,14 +37,12 @@ mod codes;
 mod directory;
 mod forest;
 mod format;
-#[cfg(any(test, feature = "internals"))]
 mod locate;
 #[cfg(test)]
 mod model;
 mod places;
 mod pointer;
 mod read;
-#[cfg(any(test, feature = "internals"))]
 mod sparse;
 #[cfg(test)]
 mod tests;
@@ -52,7 +50,6 @@ mod write;
 
 pub(crate) use codes::HUFFMAN_KEYS_MAX;
 pub(crate) use forest::{Forest, ForestBuilder};
-#[cfg(feature = "internals")]
 pub use sparse::{SparseOptions, SparseTries, SparseTriesBuilder};
 
 /// How tries are coded: both sides must agree.

@@ -45,7 +45,25 @@ impl SparseOptions {
     }
 }
 
-/// The blocks of sorted hashes, of which each block but the last holds exactly `block_items`.
+/// The blocks of sorted hashes, of which each block but the last holds exactly `block_items`: the index of a file of items of one size that is
+/// sorted in hash order, whoever wrote it. It is built from the hashes alone, at any time. The dictionary's own pages have an index of 5 bits a
+/// page instead, which is smaller, and takes items of any length.
+///
+/// ```
+/// use overbank::dictionary::{SparseOptions, SparseTries};
+/// use overbank::{HashKind, KeyHasher, Seed};
+///
+/// let hasher = KeyHasher::new(HashKind::Xxh3, Seed(7));
+/// let mut hashes: Vec<_> = (0..1000u64).map(|number| hasher.hash_u64(number)).collect();
+/// hashes.sort_unstable();
+/// let mut builder = SparseTries::builder(0..=u64::MAX, 1000, 255, SparseOptions::for_blocks_of(255))?;
+/// for hash in &hashes {
+///     builder.push(*hash)?;
+/// }
+/// let blocks = builder.finish();
+/// assert_eq!(blocks.find(hashes[600]), 2..3);
+/// # Ok::<(), overbank::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct SparseTries {
     forest: Forest,

@@ -180,6 +180,7 @@ impl EliasFano {
     ///
     /// # Panics
     /// When the values descend anywhere.
+    #[cfg(any(test, feature = "internals"))]
     pub fn from_sorted(values: &[u64]) -> Self {
         let mut builder = EliasFanoBuilder::new(values.len(), values.last().copied().unwrap_or(0));
         values.iter().for_each(|value| builder.push(*value));
@@ -325,6 +326,7 @@ impl EliasFano {
 
     /// The first value that is not below `value`, with its index.
     #[inline]
+    #[cfg(any(test, feature = "internals"))]
     pub fn successor(&self, value: u64) -> Option<(usize, u64)> {
         let index = self.rank(value);
         (index < self.len).then(|| (index, self.get(index)))

@@ -2,8 +2,9 @@
 
 use super::super::item::{Item, Value};
 use super::format::{HEADER_BYTES, Header, KINDS_A_BYTE, Kind, Layout, count_deleted};
+use crate::dictionary::item::ItemHasher;
 use crate::error::corrupt_bytes;
-use crate::{KeyHash, KeyHasher, Result};
+use crate::{KeyHash, Result};
 use std::ops::Range;
 
 /// A page as it was read. What it says of lengths may be anything: no answer is from outside of it.
@@ -35,7 +36,7 @@ pub(crate) struct Place {
 pub(crate) struct PageItems<'a> {
     cursor: PageCursor,
     body: &'a [u8],
-    hasher: KeyHasher,
+    hasher: ItemHasher,
 }
 
 impl<'a> Page<'a> {
@@ -73,7 +74,7 @@ impl<'a> Page<'a> {
     }
 
     /// The items in order; `hasher` made their hashes.
-    pub(crate) fn items(&self, hasher: KeyHasher) -> PageItems<'a> {
+    pub(crate) fn items(&self, hasher: ItemHasher) -> PageItems<'a> {
         PageItems { cursor: self.cursor(), body: self.body, hasher }
     }
 
@@ -81,7 +82,7 @@ impl<'a> Page<'a> {
     ///
     /// # Errors
     /// As [`PageCursor::next`].
-    pub(crate) fn ends(&self, hasher: KeyHasher) -> Result<(KeyHash, KeyHash)> {
+    pub(crate) fn ends(&self, hasher: ItemHasher) -> Result<(KeyHash, KeyHash)> {
         let mut cursor = self.cursor();
         let first = cursor.next(self.body)?.map_or(0..0, |place| place.key);
         let mut last = first.clone();

@@ -2,12 +2,13 @@
 
 use super::super::item::{Item, Value};
 use super::*;
+use crate::dictionary::item::ItemHasher;
 use crate::{Error, HashKind, KeyHasher, Result, Seed};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-fn hasher() -> KeyHasher {
-    KeyHasher::new(HashKind::Xxh3, Seed(7))
+fn hasher() -> ItemHasher {
+    ItemHasher::new(KeyHasher::new(HashKind::Xxh3, Seed(7)))
 }
 
 /// What is known of a key, with bytes of its own.

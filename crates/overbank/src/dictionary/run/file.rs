@@ -4,16 +4,17 @@ use super::super::rank::HashRank;
 use super::codec::Unpacker;
 use super::format::{Counts, Meta};
 use crate::device::BLOCK_BYTES;
+use crate::dictionary::item::ItemHasher;
 use crate::error::corrupt_bytes;
 use crate::filter::run::Front;
 use crate::segment::Segment;
-use crate::{Error, KeyHasher, Result};
+use crate::{Error, Result};
 
 /// What all that see a part of a run share.
 #[derive(Debug)]
 pub(super) struct RunFile {
     pub(super) segment: Segment,
-    pub(super) hasher: KeyHasher,
+    pub(super) hasher: ItemHasher,
     pub(super) counts: Counts,
     pub(super) front: Option<Front>,
     pub(super) ranks: Option<HashRank>,
@@ -25,7 +26,7 @@ impl RunFile {
     ///
     /// # Errors
     /// As [`RunSegment::open`](super::RunSegment::open).
-    pub(super) fn of(mut segment: Segment, hasher: KeyHasher) -> Result<RunFile> {
+    pub(super) fn of(mut segment: Segment, hasher: ItemHasher) -> Result<RunFile> {
         let bytes = segment.take_meta();
         let opened = Meta::decode(&bytes, segment.entries()).and_then(|meta| {
             let front = (!meta.front.is_empty()).then(|| Front::decode(meta.front)).transpose()?;
@@ -45,8 +46,8 @@ impl RunFile {
 }
 
 /// The ranks, if they are of so many items and of these hashes.
-fn same_items(ranks: HashRank, hasher: KeyHasher, items: u64) -> Result<HashRank> {
-    if ranks.len() == items && ranks.hash_id() == hasher.into() {
+fn same_items(ranks: HashRank, hasher: ItemHasher, items: u64) -> Result<HashRank> {
+    if ranks.len() == items && ranks.hash_id() == hasher.key_hasher().into() {
         return Ok(ranks);
     }
     let found = format!("{} items, {:?}", ranks.len(), ranks.hash_id());

@@ -11,15 +11,16 @@
 
 use super::super::item::{Item, Value};
 use super::Compression;
+use crate::Result;
 use crate::bytes::ByteReader;
+use crate::dictionary::item::ItemHasher;
 use crate::error::corrupt_bytes;
 use crate::filter::run::{RunKind, Sign};
 use crate::segment::SegmentKind;
 use crate::store::registry;
-use crate::{KeyHasher, Result};
 
 /// What the segments of a dictionary's runs are of.
-pub(super) fn segment_kind(hasher: KeyHasher) -> SegmentKind {
+pub(super) fn segment_kind(hasher: ItemHasher) -> SegmentKind {
     SegmentKind {
         structure: registry::DICTIONARY_SEGMENT.structure(),
         seed_fingerprint: hasher.seed().fingerprint(),
@@ -28,7 +29,7 @@ pub(super) fn segment_kind(hasher: KeyHasher) -> SegmentKind {
 }
 
 /// The first 64 bits of their hashes, as the keys of a front.
-pub(super) fn front_kind(hasher: KeyHasher) -> RunKind {
+pub(super) fn front_kind(hasher: ItemHasher) -> RunKind {
     RunKind {
         fingerprint_bits: 64,
         seed_fingerprint: hasher.seed().fingerprint(),

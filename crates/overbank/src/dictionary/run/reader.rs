@@ -4,10 +4,11 @@ use super::super::rank::HashRank;
 use super::file::RunFile;
 use super::format::{Counts, segment_kind};
 use super::scan::RunScan;
+use crate::dictionary::item::ItemHasher;
 use crate::filter::run::Front;
 use crate::segment::Segment;
 use crate::store::{FileRef, Files};
-use crate::{KeyHash, KeyHasher, Result};
+use crate::{KeyHash, Result};
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +21,15 @@ pub(crate) struct RunSegment {
     first: u64,
 }
 
+/// RAM of an open run, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RunMemory {
+    /// Of what says where a hash's page is.
+    pub(crate) index_bytes: usize,
+    pub(crate) front_bytes: usize,
+    pub(crate) rank_bytes: usize,
+}
+
 impl RunSegment {
     /// Opens the run that a [`RunWriter`](super::RunWriter) finished; `hasher` makes the hashes of its keys.
     ///
@@ -28,11 +38,11 @@ impl RunSegment {
     ///
     /// # Errors
     /// `Incompatible` if the keys were hashed otherwise; `UnsupportedVersion`; `Corrupt`.
-    pub(crate) fn open(files: &Files, file_ref: &FileRef, hasher: KeyHasher) -> Result<RunSegment> {
+    pub(crate) fn open(files: &Files, file_ref: &FileRef, hasher: ItemHasher) -> Result<RunSegment> {
         RunSegment::of(Segment::open(files, file_ref, segment_kind(hasher))?, hasher)
     }
 
-    pub(super) fn of(segment: Segment, hasher: KeyHasher) -> Result<RunSegment> {
+    pub(super) fn of(segment: Segment, hasher: ItemHasher) -> Result<RunSegment> {
         Ok(RunSegment { file: Arc::new(RunFile::of(segment, hasher)?), first: 0 })
     }
 
@@ -67,10 +77,18 @@ impl RunSegment {
 
     /// RAM that it takes, in bytes; what is clipped shares it.
     pub(crate) fn memory_bytes(&self) -> usize {
+        let RunMemory { index_bytes, front_bytes, rank_bytes } = self.memory();
+        index_bytes + front_bytes + rank_bytes
+    }
+
+    /// What takes it.
+    pub(crate) fn memory(&self) -> RunMemory {
         let RunFile { segment, front, ranks, .. } = &*self.file;
-        segment.memory_bytes()
-            + front.as_ref().map_or(0, Front::memory_bytes)
-            + ranks.as_ref().map_or(0, HashRank::memory_bytes)
+        RunMemory {
+            index_bytes: segment.memory_bytes(),
+            front_bytes: front.as_ref().map_or(0, Front::memory_bytes),
+            rank_bytes: ranks.as_ref().map_or(0, HashRank::memory_bytes),
+        }
     }
 
     /// Whether it may have a key of this hash: it has none where it says no.
@@ -83,12 +101,13 @@ impl RunSegment {
         is_seen && self.file.front.as_ref().is_none_or(|front| front.may_have(hash.high()))
     }
 
-    /// Tells the cache that [`RunSegment::may_have`] will be asked of a hash soon.
+    /// Has on its way what [`RunSegment::may_have`] and [`RunSegment::find`] will read for a hash.
     #[inline]
     pub(crate) fn prefetch(&self, hash: KeyHash) {
         if let Some(front) = &self.file.front {
             front.prefetch(hash.high());
         }
+        self.file.segment.prefetch(hash.high());
     }
 
     /// How many items of the whole file stand before the first that has this hash, or would stand before it: of a hash that an item has,

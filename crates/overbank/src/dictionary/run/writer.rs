@@ -12,11 +12,12 @@ use super::codec::{Packer, train};
 use super::format::{Counts, Meta, front_kind, segment_kind};
 use super::reader::RunSegment;
 use super::{Compression, Expected, RunShape};
+use crate::dictionary::item::ItemHasher;
 use crate::error::invalid;
 use crate::filter::run::{FrontBuilder, FrontShape};
 use crate::segment::{BODY_BYTES, Quanta, SegmentWriter};
 use crate::store::Files;
-use crate::{KeyHash, KeyHasher, Result};
+use crate::{KeyHash, Result};
 use std::ops::RangeInclusive;
 
 /// One write to the device.
@@ -39,7 +40,7 @@ const TRIES_MAX: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct RunWriter {
     files: Files,
-    hasher: KeyHasher,
+    hasher: ItemHasher,
     shape: RunShape,
     range: RangeInclusive<u64>,
     expected: Expected,
@@ -82,7 +83,7 @@ impl RunWriter {
     /// `InvalidOption` for an empty range or a compression that is not built in; what [`Files::create`] says.
     pub(crate) fn create(
         files: &Files,
-        hasher: KeyHasher,
+        hasher: ItemHasher,
         shape: RunShape,
         range: RangeInclusive<u64>,
         expected: Expected,
@@ -95,7 +96,7 @@ impl RunWriter {
         });
         let options = HashRankOptions::new();
         let ranks = (shape.has_ranks)
-            .then(|| HashRank::builder_in(range.clone(), expected.items, hasher, options))
+            .then(|| HashRank::builder_in(range.clone(), expected.items, hasher.key_hasher(), options))
             .transpose()?;
         let mut writer = RunWriter {
             files: files.clone(),
@@ -155,11 +156,6 @@ impl RunWriter {
         self.last = Some(item.hash);
         self.counts.add(&item);
         Ok(())
-    }
-
-    /// Bytes of pages that are written so far.
-    pub(crate) fn written_bytes(&self) -> u64 {
-        self.pages.as_ref().map_or(0, |pages| pages.segment.blocks()) * crate::device::BLOCK_BYTES as u64
     }
 
     /// Ends the run, syncs its file, and opens it; `None` where nothing was pushed, and no file.

@@ -90,10 +90,7 @@ fn compare(segment: &Segment, pages: &[Page], quanta: Quanta, probes: &[u64]) {
             pages.partition_point(|page| quanta.of(page.hashes[0]) <= quanta.of(hash.saturating_sub(1)));
         assert!(below <= maybe.checked_sub(1).map_or(0, |last| places[last].end), "{hash:#x}");
     }
-    let hashes: Vec<u64> = all().chain(probes).copied().collect();
-    let mut together = Vec::new();
-    segment.find_many(&hashes, |i, blocks| together.push((i, blocks)));
-    assert!(together.into_iter().eq(hashes.iter().map(|&hash| segment.find(hash)).enumerate()));
+    all().chain(probes).for_each(|&hash| segment.prefetch(hash));
     let mut scan = segment.scan_pieces(0..segment.blocks(), 3 * BLOCK_BYTES, false).unwrap();
     for (number, (page, place)) in pages.iter().zip(&places).enumerate() {
         let (blocks, body) = scan.next_page().unwrap().expect("a page");

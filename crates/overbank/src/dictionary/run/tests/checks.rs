@@ -163,7 +163,7 @@ fn damage_sealed(compression: Compression) {
 fn another_hash_is_incompatible() {
     let store = store();
     let run = run_of(store.files(), SHAPE, &plain(30, 12, 4));
-    let other = KeyHasher::new(HashKind::Xxh3, Seed(2));
+    let other = ItemHasher::new(KeyHasher::new(HashKind::Xxh3, Seed(2)));
     assert!(matches!(
         RunSegment::open(store.files(), &run.file_ref(), other),
         Err(Error::Incompatible { .. })

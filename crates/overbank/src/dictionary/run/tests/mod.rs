@@ -9,6 +9,7 @@ use super::super::page::Page;
 use super::*;
 use crate::device::Device;
 use crate::device::memory::MemoryDevice;
+use crate::dictionary::item::ItemHasher;
 use crate::store::{Files, Store, StoreOptions};
 use crate::{HashKind, KeyHash, KeyHasher, Result, Seed};
 use proptest::prelude::*;
@@ -55,8 +56,8 @@ type Model = BTreeMap<(KeyHash, Vec<u8>), Owned>;
 /// A run's items in order.
 type Listed = Vec<((KeyHash, Vec<u8>), Owned)>;
 
-fn hasher() -> KeyHasher {
-    KeyHasher::new(HashKind::Xxh3, Seed(1))
+fn hasher() -> ItemHasher {
+    ItemHasher::new(KeyHasher::new(HashKind::Xxh3, Seed(1)))
 }
 
 fn store_on(device: Arc<dyn Device>) -> Store {
