@@ -17,9 +17,7 @@
 //! | all | - | `len * width` bits, rounded up to 8 bytes |
 
 use super::prefetch::prefetch;
-use super::word::{append_le_bytes, low_mask, read_bits, words_for, words_from_le_bytes, write_bits};
-use crate::Result;
-use crate::error::corrupt_bytes as corrupt;
+use super::word::{low_mask, read_bits, words_for, write_bits};
 
 /// Integers of a fixed width in bits.
 ///
@@ -72,41 +70,6 @@ impl PackedArray {
         Self { width, len, words: vec![0; words] }
     }
 
-    /// Reads the byte form.
-    ///
-    /// # Errors
-    /// `Corrupt` when `bytes` is not exactly as long as `len` values of `width` bits, when bits past the last
-    /// value are not zero, or when `width` is above 64.
-    #[cfg(any(test, feature = "internals"))]
-    pub fn from_bytes(width: u32, len: usize, bytes: &[u8]) -> Result<Self> {
-        if width > 64 {
-            return Err(corrupt(0, "the width of a packed array", "at most 64", width));
-        }
-        let bits = u128::from(width) * len as u128;
-        let expected = bits.div_ceil(64) * 8;
-        if bytes.len() as u128 != expected {
-            return Err(corrupt(0, "the length of a packed array", expected, bytes.len()));
-        }
-        let words = words_from_le_bytes(bytes);
-        let used = (bits % 64) as u32;
-        if used > 0 && words.last().is_some_and(|last| last & !low_mask(used) != 0) {
-            return Err(corrupt(bytes.len() - 8, "the padding of a packed array", "zero", "bits set"));
-        }
-        Ok(Self { width, len, words })
-    }
-
-    /// Appends the byte form.
-    #[cfg(any(test, feature = "internals"))]
-    pub fn append_bytes(&self, into: &mut Vec<u8>) {
-        append_le_bytes(&self.words, into);
-    }
-
-    /// Bits of a value.
-    #[cfg(any(test, feature = "internals"))]
-    pub fn width(&self) -> u32 {
-        self.width
-    }
-
     /// How many values.
     pub fn len(&self) -> usize {
         self.len
@@ -149,7 +112,6 @@ impl PackedArray {
 
     /// Has the value at `index` brought to the cache.
     #[inline]
-    #[cfg(any(test, feature = "internals"))]
     pub fn prefetch(&self, index: usize) {
         prefetch(&self.words, (index as u64 * u64::from(self.width) / 64) as usize);
     }
@@ -204,6 +166,7 @@ mod tests {
             let mut zeros = PackedArray::zeros(width, model.len());
             model.iter().enumerate().for_each(|(i, value)| zeros.set(i, *value));
             prop_assert_eq!(&packed, &zeros);
+            prop_assert_eq!(packed.is_empty(), model.is_empty());
             for (index, value) in changes {
                 if !model.is_empty() {
                     let index = index.index(model.len());
@@ -216,21 +179,6 @@ mod tests {
                 prop_assert_eq!(packed.get(i), *value);
                 if let Some(next) = model.get(i + 1) {
                     prop_assert_eq!(packed.pair(i), (*value, *next));
-                }
-            }
-            let mut bytes = Vec::new();
-            packed.append_bytes(&mut bytes);
-            prop_assert_eq!(PackedArray::from_bytes(width, model.len(), &bytes).unwrap(), packed);
-        }
-
-        #[test]
-        fn hostile_bytes_are_corrupt_or_exact(width: u32, len: usize, bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            for (width, len) in [(width, len), (width % 65, len % 50)] {
-                if let Ok(packed) = PackedArray::from_bytes(width, len, &bytes) {
-                    let mut again = Vec::new();
-                    packed.append_bytes(&mut again);
-                    prop_assert_eq!(&again, &bytes);
-                    prop_assert!(width == 0 || packed.iter().all(|value| value <= low_mask(width)));
                 }
             }
         }
