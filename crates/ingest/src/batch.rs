@@ -1,4 +1,4 @@
-//! A batch: the keys of one chunk with their hashes, weights and values, in the chunk's order.
+//! A batch: the keys of one chunk with their hashes, weights, values and payloads, in the chunk's order.
 
 use crate::KeyForm;
 use crate::chunk::Chunk;
@@ -42,6 +42,8 @@ pub struct Batch {
     pub(crate) hashes: Vec<KeyHash>,
     pub(crate) weights: Vec<u64>,
     pub(crate) values: Vec<f64>,
+    /// What goes with each key, where it is asked for.
+    pub(crate) payloads: Vec<Span>,
     pub(crate) weighted: bool,
     pub(crate) valued: bool,
     /// Kept rows without a key: how many rows with one come before, how many rows of any kind, and the row.
@@ -140,6 +142,22 @@ impl Batch {
         self.valued.then_some(&self.values)
     }
 
+    /// What goes with the key of row `i`, as [`crate::Options::payload`] says: the field's bytes, or [`crate::join_key`] of several
+    /// fields.
+    ///
+    /// # Panics
+    /// If no payload is asked for, or `i` is not below [`Batch::rows`].
+    #[inline]
+    pub fn payload(&self, i: usize) -> &[u8] {
+        resolve(self.payloads[i], self.text(), &self.arena)
+    }
+
+    /// All payloads, in order; none where they are not asked for.
+    pub fn payloads(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let text = self.text();
+        self.payloads.iter().map(move |&span| resolve(span, text, &self.arena))
+    }
+
     /// The rows without a key, where [`crate::Missing::Keep`] keeps them: each with how many of the batch's rows come before it and
     /// its place among all rows of the chunk, in order.
     pub fn keyless(&self) -> impl ExactSizeIterator<Item = (usize, u64, &[u8])> {
@@ -189,6 +207,7 @@ impl Batch {
         self.hashes.clear();
         self.weights.clear();
         self.values.clear();
+        self.payloads.clear();
         (self.weighted, self.valued) = (weighted, valued);
         self.keyless.clear();
         self.rejects.clear();
@@ -223,6 +242,8 @@ const IN_ARENA: u32 = 1 << 31;
 impl Span {
     /// A field that the row at hand does not have.
     pub(crate) const MISSING: Span = Span { start: u32::MAX, len: u32::MAX };
+    /// No bytes.
+    pub(crate) const EMPTY: Span = Span { start: 0, len: 0 };
 
     /// `start` and `len` are below 2^31: chunks are at most [`crate::Options::record_bytes_max`].
     #[inline]

@@ -1,9 +1,11 @@
-//! Where records end: at every newline or NUL, or in CSV at every newline that is not quoted.
+//! Where records end: at every newline or NUL, in CSV at every newline that is not quoted, in FASTA before every line that starts with
+//! `>`, in FASTQ behind every fourth line, and where lengths say so in raw records.
 //!
 //! A quote opens a quoted field only where a field starts; within it, two quotes are one. That is the reading of
 //! the `csv` crate and of RFC 4180; a quote inside an unquoted field is an ordinary byte.
 
-use memchr::{memchr, memchr_iter, memrchr};
+use crate::raw::{self, RawSearch};
+use memchr::{memchr, memchr_iter, memrchr, memrchr_iter};
 
 /// What ends a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +14,16 @@ pub(crate) enum Boundary {
     Byte(u8),
     /// A newline outside quotes, with this byte between fields.
     Unquoted(u8),
+    /// The start of a line that begins with `>`.
+    Header,
+    /// Every fourth newline.
+    FourthLine,
+    /// Two lengths in front of what they count.
+    Lengths,
 }
+
+/// Lines of a record of FASTQ.
+const FASTQ_LINES: usize = 4;
 
 impl Boundary {
     /// The end of the last whole record in `text`, which starts with a record.
@@ -20,20 +31,63 @@ impl Boundary {
         match self {
             Self::Byte(byte) => memrchr(byte, text).map(|at| at + 1),
             Self::Unquoted(delimiter) => last_unquoted(text, delimiter),
+            Self::Header => memrchr_iter(b'>', text).find(|&at| at > 0 && text[at - 1] == b'\n'),
+            Self::FourthLine => {
+                let odd = memchr_iter(b'\n', text).count() % FASTQ_LINES;
+                memrchr_iter(b'\n', text).nth(odd).map(|newline| newline + 1)
+            }
+            Self::Lengths => raw::last_end(text),
         }
     }
 
-    /// The byte that ends lines, which are what positions and messages count.
-    pub(crate) fn line_end(self) -> u8 {
+    /// How many lines end in `text`, or raw records: what positions and messages count. Raw records are whole from the first on.
+    pub(crate) fn lines(self, text: &[u8]) -> u64 {
+        match self {
+            Self::Lengths => raw::ends(text).count() as u64,
+            _ => memchr_iter(self.line_end(), text).count() as u64,
+        }
+    }
+
+    /// The end of line `lines` of `text` where more lines end behind it; of raw records likewise.
+    pub(crate) fn after_lines(self, text: &[u8], lines: usize) -> Option<usize> {
+        if let Self::Lengths = self {
+            let mut ends = raw::ends(text).skip(lines - 1);
+            return ends.next().filter(|_| ends.next().is_some());
+        }
+        if self.lines(text) <= lines as u64 {
+            return None;
+        }
+        memchr_iter(self.line_end(), text).nth(lines - 1).map(|newline| newline + 1)
+    }
+
+    /// Whether a line ends in `text`, which starts with a record, or a raw record.
+    pub(crate) fn ends_in(self, text: &[u8]) -> bool {
+        match self {
+            Self::Lengths => raw::ends(text).next().is_some(),
+            _ => text.contains(&self.line_end()),
+        }
+    }
+
+    /// Whether an input is text, which may begin with a byte order mark, and whose last record needs no end.
+    pub(crate) fn is_text(self) -> bool {
+        self != Self::Lengths
+    }
+
+    fn line_end(self) -> u8 {
         match self {
             Self::Byte(byte) => byte,
-            Self::Unquoted(_) => b'\n',
+            _ => b'\n',
         }
     }
 
     /// A search for the end of one record, fed piece by piece.
     pub(crate) fn search(self) -> Search {
-        Search { boundary: self, state: State::FieldStart }
+        let state = match self {
+            Self::Lengths => State::Raw(RawSearch::new()),
+            Self::FourthLine => State::Lines(0),
+            _ => State::FieldStart,
+        };
+        Search { boundary: self, state }
     }
 }
 
@@ -109,14 +163,25 @@ enum State {
     Unquoted,
     Quoted,
     QuoteInQuoted,
+    /// The last byte was a newline.
+    LineStart,
+    /// So many lines have ended.
+    Lines(usize),
+    Raw(RawSearch),
 }
 
 impl Search {
-    /// The place in `piece` behind the newline that ends the record, if it is there.
+    /// The place in `piece` behind the last byte of the record, if it is there. Where only what follows tells, that has to be there too.
     pub(crate) fn feed(&mut self, piece: &[u8]) -> Option<usize> {
         let delimiter = match self.boundary {
             Boundary::Byte(byte) => return memchr(byte, piece).map(|at| at + 1),
             Boundary::Unquoted(delimiter) => delimiter,
+            Boundary::Header => return self.feed_to_header(piece),
+            Boundary::FourthLine => return self.feed_four_lines(piece),
+            Boundary::Lengths => match &mut self.state {
+                State::Raw(search) => return search.feed(piece),
+                _ => return None,
+            },
         };
         for (at, &byte) in piece.iter().enumerate() {
             self.state = match (&self.state, byte) {
@@ -128,6 +193,35 @@ impl Search {
                 _ if byte == delimiter => State::FieldStart,
                 _ => State::Unquoted,
             };
+        }
+        None
+    }
+
+    /// How long the record is at least, where its own bytes have said so by now.
+    pub(crate) fn least_bytes(&self) -> Option<u64> {
+        match &self.state {
+            State::Raw(search) => Some(search.least_bytes()),
+            _ => None,
+        }
+    }
+
+    fn feed_to_header(&mut self, piece: &[u8]) -> Option<usize> {
+        let at_line_start = matches!(self.state, State::LineStart);
+        let starts_line = |&at: &usize| if at == 0 { at_line_start } else { piece[at - 1] == b'\n' };
+        let end = memchr_iter(b'>', piece).find(starts_line);
+        if let Some(&last) = piece.last() {
+            self.state = if last == b'\n' { State::LineStart } else { State::FieldStart };
+        }
+        end
+    }
+
+    fn feed_four_lines(&mut self, piece: &[u8]) -> Option<usize> {
+        let State::Lines(passed) = &mut self.state else { return None };
+        for newline in memchr_iter(b'\n', piece) {
+            *passed += 1;
+            if *passed == FASTQ_LINES {
+                return Some(newline + 1);
+            }
         }
         None
     }

@@ -139,13 +139,15 @@ pub enum Error {
     },
 
     /// A row is longer than the options allow.
-    #[error("the row in line {line} of {} is {} {bytes} bytes long, more than the {limit_bytes} that record_bytes_max allows{}",
+    #[error("the row in line {line} of {}, at byte {at}, is {} {bytes} bytes long, more than the {limit_bytes} that record_bytes_max allows{}",
         shown(path), if *is_whole { "" } else { "at least" }, if *is_quoted { "; or a quote is never closed" } else { "" })]
     RowTooLong {
         /// The input.
         path: PathBuf,
-        /// Its first line's number, from 1.
+        /// Its first line's number, from 1; of a raw record its own.
         line: u64,
+        /// Where it starts in the (decompressed) input.
+        at: u64,
         /// How long it is, as far as it was looked at.
         bytes: u64,
         /// Whether that is all of it.
@@ -154,6 +156,24 @@ pub enum Error {
         is_quoted: bool,
         /// The longest row that the options allow.
         limit_bytes: usize,
+    },
+
+    /// An input ends within a raw record. Those before it were yielded.
+    #[error(
+        "{} ends in its record {record}, which starts at byte {at}: {bytes} bytes are there and its lengths say at least {needed_bytes};          fetch it again, or check that it holds length-prefixed records",
+        shown(path)
+    )]
+    RecordCutOff {
+        /// The input.
+        path: PathBuf,
+        /// The record's number, from 1.
+        record: u64,
+        /// Where it starts in the (decompressed) input.
+        at: u64,
+        /// How many bytes of it there are.
+        bytes: u64,
+        /// How many there must be, as far as that can be told.
+        needed_bytes: u64,
     },
 
     /// A file lost bytes while it was being read, as when a log is truncated in place.
@@ -308,6 +328,7 @@ impl Error {
                 | Self::Refused { .. }
                 | Self::WindowTooLarge { .. }
                 | Self::RowTooLong { .. }
+                | Self::RecordCutOff { .. }
                 | Self::Shrunk { .. }
                 | Self::Damaged { .. }
                 | Self::NoSuchColumn { .. }

@@ -1,7 +1,7 @@
 //! JSON lines: picks values out by path, without building a tree.
 //!
 //! A string gives its unescaped bytes, a number its text as written, true and false their names. Null, an array or an
-//! object where a key field is wanted is a missing key. A line that is not one JSON value is malformed. Where an object
+//! object where a key field is wanted is a missing key; in a payload the latter two are their text. A line that is not one JSON value is malformed. Where an object
 //! names a member twice, the last counts. What is skipped is checked for structure, not for UTF-8.
 
 use crate::Result;
@@ -47,6 +47,9 @@ fn row(found: &[Option<&str>], text: &[u8], place: Range<usize>, rows: &mut Rows
                 let name = rows.name(slot).to_owned();
                 return rows.bad(place, || format!("field {name} is {what}"));
             }
+            Err(Unusable::NoScalar(what)) if rows.is_of_payload(slot) && what != NULL => {
+                rows.out.fields[slot] = place_of(raw, text);
+            }
             Err(Unusable::NoScalar(what)) => {
                 let there = |slot: usize| found[slot].is_some();
                 return rows.missing(slot, place, there, what);
@@ -63,9 +66,17 @@ enum Unusable {
     Broken(&'static str),
 }
 
+/// Where `part` lies, which is a slice of `text`.
+fn place_of(part: &str, text: &[u8]) -> Span {
+    Span::text(part.as_ptr() as usize - text.as_ptr() as usize, part.len())
+}
+
+/// What is said of a null.
+const NULL: &str = "null";
+
 /// The bytes of a scalar; `raw` is a slice of `text`.
 fn scalar(raw: &str, text: &[u8], arena: &mut Vec<u8>) -> std::result::Result<Span, Unusable> {
-    let place = |part: &str| Span::text(part.as_ptr() as usize - text.as_ptr() as usize, part.len());
+    let place = |part: &str| place_of(part, text);
     match raw.as_bytes().first() {
         Some(b'"') if memchr(b'\\', raw.as_bytes()).is_none() => Ok(place(&raw[1..raw.len() - 1])),
         Some(b'"') => {
@@ -78,7 +89,7 @@ fn scalar(raw: &str, text: &[u8], arena: &mut Vec<u8>) -> std::result::Result<Sp
         }
         Some(b'{') => Err(Unusable::NoScalar("an object, not a single value")),
         Some(b'[') => Err(Unusable::NoScalar("an array, not a single value")),
-        Some(b'n') => Err(Unusable::NoScalar("null")),
+        Some(b'n') => Err(Unusable::NoScalar(NULL)),
         _ => Ok(place(raw)),
     }
 }

@@ -3,7 +3,7 @@
 use crate::boundary::Boundary;
 use crate::decoder::PARQUET_MAGIC;
 use crate::path_tree::PathTree;
-use crate::{Delimiter, Error, Format, Options, Result};
+use crate::{Delimiter, Error, Format, Options, Payload, Result, fasta, raw};
 use std::path::Path;
 
 /// How to parse the chunks of one input.
@@ -20,6 +20,9 @@ pub(crate) enum Layout {
         header: Option<Vec<u8>>,
     },
     Json(PathTree),
+    Fasta(Columns),
+    Fastq(Columns),
+    Raw(Columns),
     /// Records in the form of `parquet`; whether each has its row's name.
     Parquet {
         keeps_rows: bool,
@@ -44,6 +47,9 @@ impl Layout {
     ) -> Result<Self> {
         let (header, names) = header.unzip();
         let names = names.as_deref();
+        if format == Format::Raw && options.payload == Payload::Row {
+            return Err(no_rows(path));
+        }
         let no_key = |choices: String| Err(Error::KeyNeeded { path: path.to_path_buf(), choices });
         match format {
             Format::Csv { .. } if options.keys.is_empty() => match names {
@@ -62,6 +68,9 @@ impl Layout {
                 Ok(Self::Delimited { delimiter, columns: Columns::new(None, options, path)? })
             }
             Format::JsonLines => Ok(Self::Json(PathTree::new(options.fields())?)),
+            Format::Fasta => Ok(Self::Fasta(Columns::named(fasta::FIELDS, options, path)?)),
+            Format::Fastq => Ok(Self::Fastq(Columns::named(fasta::FASTQ_FIELDS, options, path)?)),
+            Format::Raw => Ok(Self::Raw(Columns::named(raw::FIELDS, options, path)?)),
             Format::Auto | Format::Lines | Format::Parquet => match options.fields().next() {
                 None => Ok(Self::Lines),
                 Some(field) => Err(Error::InvalidOption {
@@ -75,6 +84,18 @@ impl Layout {
                 }),
             },
         }
+    }
+}
+
+/// What is wrong with asking for the rows of a format whose rows are no text.
+pub(crate) fn no_rows(path: &Path) -> Error {
+    Error::InvalidOption {
+        name: "payload",
+        value: "row".to_owned(),
+        why: format!(
+            "rows of {} are no text that could go with a key; name the fields instead",
+            path.display()
+        ),
     }
 }
 
@@ -99,6 +120,8 @@ pub(crate) fn detect(options: &Options, path: &Path, head: &[u8]) -> Format {
         Some("tsv") => Format::Csv { delimiter: b'\t', header: options.header },
         Some("jsonl" | "ndjson" | "json") => Format::JsonLines,
         Some("parquet") => Format::Parquet,
+        Some("fasta" | "fa" | "fna" | "faa" | "ffn" | "frn") => Format::Fasta,
+        Some("fastq" | "fq") => Format::Fastq,
         _ => unnamed(options),
     }
 }
@@ -116,6 +139,9 @@ fn unnamed(options: &Options) -> Format {
 pub(crate) fn boundary(format: Format, line_end: u8) -> Boundary {
     match format {
         Format::Csv { delimiter, .. } => Boundary::Unquoted(delimiter),
+        Format::Fasta => Boundary::Header,
+        Format::Fastq => Boundary::FourthLine,
+        Format::Raw => Boundary::Lengths,
         _ => Boundary::Byte(line_end),
     }
 }
@@ -128,6 +154,12 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
+    /// Those of a format whose fields have names of its own.
+    fn named(names: &[&str], options: &Options, path: &Path) -> Result<Self> {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        Self::new(Some(&names), options, path)
+    }
+
     fn new(header: Option<&[String]>, options: &Options, path: &Path) -> Result<Self> {
         let mut wanted = Vec::new();
         for (slot, name) in options.fields().enumerate() {

@@ -1,4 +1,4 @@
-//! What to read and how: inputs, format, the fields that become key, weight and value, and the memory bounds.
+//! What to read and how: inputs, format, the fields that become key, weight, value and payload, and the memory bounds.
 
 use crate::{Error, KeyForm, Result, SystemWaiter, Waiter};
 use keyhash::{HashKind, KeyHasher, Seed};
@@ -20,7 +20,7 @@ pub enum Delimiter {
 #[non_exhaustive]
 pub enum Format {
     /// By the first bytes (Parquet) and by the file name, a compression's ending taken off: `csv`, `tsv`,
-    /// `jsonl`, `ndjson`, `json`, `parquet`. Anything else, and stdin, is lines; where keys are asked for and
+    /// `jsonl`, `ndjson`, `json`, `parquet`, `fasta`, `fa`, `fna`, `faa`, `ffn`, `frn`, `fastq`, `fq`. Anything else, and stdin, is lines; where keys are asked for and
     /// all of them are numbers, it is fields between blanks.
     #[default]
     Auto,
@@ -39,6 +39,38 @@ pub enum Format {
     JsonLines,
     /// Parquet; keys are column names, those of nested groups joined by dots.
     Parquet,
+    /// FASTA: a line that starts with `>`, then the lines of a sequence. Fields are `id`, which is what follows up to the first blank,
+    /// `description`, the rest of that line, and `sequence`, without line ends; without a key asked for, it is `id`.
+    Fasta,
+    /// FASTQ of four lines a record. Fields are those of FASTA, and `quality`.
+    Fastq,
+    /// Raw records: key length u32, key, value length u32, value; little-endian, of any bytes. Fields are `key` and `value`; without a
+    /// key asked for, it is `key`. A first key of 559,903 bytes makes the input look like gzip.
+    Raw,
+}
+
+/// What goes with a key, as bytes: the value that a dictionary keeps of a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Payload {
+    /// Nothing.
+    #[default]
+    None,
+    /// What the format itself has beside the key: the sequence of FASTA and FASTQ, the value of raw records; no bytes elsewhere.
+    Natural,
+    /// The row as it stands, without its line end. Parquet and raw records have no such thing.
+    Row,
+    /// These fields: one as it is, several as [`crate::join_key`] joins them. An array or an object of JSON is its text. A row that lacks
+    /// one is malformed.
+    Fields(Vec<String>),
+}
+
+impl Payload {
+    fn fields(&self) -> &[String] {
+        match self {
+            Self::Fields(names) => names,
+            _ => &[],
+        }
+    }
 }
 
 /// What becomes of a row without a key: one that lacks a key field, or has null, an array or an object there.
@@ -73,6 +105,8 @@ pub struct Options {
     pub weight: Option<String>,
     /// The field that holds the value, a finite number; without it no values are yielded.
     pub value: Option<String>,
+    /// What goes with the key ([`crate::Batch::payload`]), at 8 bytes a row. Default nothing.
+    pub payload: Payload,
     /// Whether tables have a header where [`Format::Auto`] finds CSV. Default true.
     pub header: bool,
     /// Whether a NUL byte ends a line instead of a newline; for lines and delimited fields only. A carriage return is then a
@@ -120,6 +154,8 @@ pub struct Options {
 pub(crate) const BYTES_MAX: usize = 1 << 30;
 /// The most key fields; more is surely a mistake.
 const KEY_FIELDS_MAX: usize = 64;
+/// The most fields of a payload: with those of the key, a weight and a value, a bit each in 128.
+const PAYLOAD_FIELDS_MAX: usize = 62;
 
 impl Options {
     /// Options for `inputs` with everything else at its default.
@@ -135,6 +171,7 @@ impl Options {
             key_form: KeyForm::Text,
             weight: None,
             value: None,
+            payload: Payload::None,
             header: true,
             nul_ends_lines: false,
             missing: Missing::Drop,
@@ -175,14 +212,20 @@ impl Options {
                 why: format!("a key has at most {KEY_FIELDS_MAX} fields"),
             });
         }
+        if self.payload.fields().len() > PAYLOAD_FIELDS_MAX || self.payload == Payload::Fields(Vec::new()) {
+            return Err(Error::InvalidOption {
+                name: "payload",
+                value: self.payload.fields().len().to_string(),
+                why: format!("what goes with a key has 1 to {PAYLOAD_FIELDS_MAX} fields"),
+            });
+        }
         if self.missing == Missing::Keep && !self.keep_rows && !self.number_rows {
             let why = "rows without a key can only be yielded where rows are kept or numbered".to_owned();
             return Err(Error::InvalidOption { name: "missing", value: "keep".to_owned(), why });
         }
-        let has_quotes = matches!(self.format, Format::Csv { .. } | Format::JsonLines | Format::Parquet);
-        if self.nul_ends_lines && has_quotes {
-            let why =
-                "a NUL ends lines of text, whole or of delimited fields, not CSV, JSON or Parquet".to_owned();
+        let has_own_ends = !matches!(self.format, Format::Auto | Format::Lines | Format::Delimited(_));
+        if self.nul_ends_lines && has_own_ends {
+            let why = "a NUL ends lines of text, whole or of delimited fields, not what other formats have for rows".to_owned();
             return Err(Error::InvalidOption { name: "format", value: format!("{:?}", self.format), why });
         }
         Ok(())
@@ -197,10 +240,11 @@ impl Options {
         self.record_bytes_max.max(self.chunk_bytes)
     }
 
-    /// The fields wanted, in slot order: the keys, then the weight, then the value.
+    /// The fields wanted, in slot order: the keys, then the weight, then the value, then those of the payload.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         let keys = self.keys.iter().map(String::as_str);
-        keys.chain(self.weight.as_deref()).chain(self.value.as_deref())
+        let payload = self.payload.fields().iter().map(String::as_str);
+        keys.chain(self.weight.as_deref()).chain(self.value.as_deref()).chain(payload)
     }
 
     /// 64 bits that differ where the rows read would differ. What was added later shows only where it is not at its default, so
@@ -215,6 +259,9 @@ impl Options {
         }
         if self.key_form != KeyForm::Text {
             text.push_str(&format!("|{:?}", self.key_form));
+        }
+        if self.payload != Payload::None {
+            text.push_str(&format!("|payload {:?}", self.payload));
         }
         if self.missing != Missing::Drop {
             text.push_str(&format!("|{:?}", self.missing));

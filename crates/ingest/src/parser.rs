@@ -4,7 +4,7 @@ use crate::batch::{Batch, Span};
 use crate::chunk::Chunk;
 use crate::layout::Layout;
 use crate::rows::{Rows, Wanted};
-use crate::{KeyForm, Options, Result, csv, delimited, json, parquet};
+use crate::{KeyForm, Options, Result, csv, delimited, fasta, json, parquet, raw};
 use keyhash::KeyHasher;
 
 /// Parses chunks into batches. It holds no state between chunks, so any number of threads share one.
@@ -52,6 +52,9 @@ impl Parser {
             }
             Layout::Csv { delimiter, columns, .. } => csv::parse(*delimiter, columns, &mut rows)?,
             Layout::Json(tree) => json::parse(tree, &mut rows)?,
+            Layout::Fasta(columns) => fasta::parse(columns, &mut rows)?,
+            Layout::Fastq(columns) => fasta::parse_fastq(columns, &mut rows)?,
+            Layout::Raw(columns) => raw::parse(columns, &mut rows)?,
         }
         Ok(())
     }

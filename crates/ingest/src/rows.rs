@@ -4,8 +4,7 @@ use crate::batch::{Batch, Fault, Span, resolve};
 use crate::chunk::Chunk;
 use crate::key::append_field;
 use crate::layout::Layout;
-use crate::text::count;
-use crate::{BadRow, Error, Missing, Options, Result};
+use crate::{BadRow, Error, Missing, Options, Payload, Result};
 use std::ops::Range;
 
 /// What is wanted of each row, and what becomes of those that lack it.
@@ -15,6 +14,8 @@ pub(crate) struct Wanted {
     keys: usize,
     pub(crate) weighted: bool,
     pub(crate) valued: bool,
+    payload: Payload,
+    has_payload: bool,
     strict: bool,
     missing: Missing,
     line_end: u8,
@@ -31,6 +32,8 @@ impl Wanted {
             keys: options.keys.len(),
             weighted: options.weight.is_some(),
             valued: options.value.is_some(),
+            payload: options.payload.clone(),
+            has_payload: options.payload != Payload::None,
             strict: options.strict,
             missing: options.missing,
             line_end: options.line_end(),
@@ -40,6 +43,15 @@ impl Wanted {
             bad_rows_kept: options.bad_rows_kept,
         }
     }
+}
+
+/// What rows of a format with a key of its own have beside the fields that are asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Own {
+    /// The key where none is asked for, if the row has one.
+    pub(crate) key: Option<Span>,
+    /// What goes with it.
+    pub(crate) payload: Span,
 }
 
 /// The rows of one chunk, on their way into its batch.
@@ -75,6 +87,11 @@ impl<'a> Rows<'a> {
                 rows.push(Span::text(start, text.len() - start));
             }
         }
+        match self.wanted.payload {
+            Payload::Row => self.out.payloads.extend_from_slice(&self.out.keys),
+            Payload::Natural => self.out.payloads.resize(self.out.keys.len(), Span::EMPTY),
+            _ => {}
+        }
     }
 
     /// Forgets the fields of the row before.
@@ -86,6 +103,16 @@ impl<'a> Rows<'a> {
     /// The fields are those of the row in these bytes of the text, its line end included (those of its name for Parquet).
     #[inline]
     pub(crate) fn end(&mut self, row: Range<usize>) -> Result<()> {
+        self.finish(row, None)
+    }
+
+    /// As [`Rows::end`], for a row that has something of its own.
+    pub(crate) fn end_with(&mut self, row: Range<usize>, own: Own) -> Result<()> {
+        self.finish(row, Some(own))
+    }
+
+    #[inline(always)]
+    fn finish(&mut self, row: Range<usize>, own: Option<Own>) -> Result<()> {
         if let Some(slot) = self.out.fields.iter().position(|&field| field == Span::MISSING) {
             return self.missing(slot, row, |_| false, "missing");
         }
@@ -106,13 +133,17 @@ impl<'a> Rows<'a> {
             },
             false => None,
         };
-        let key = match self.wanted.keys {
-            1 => self.out.fields[0],
-            _ => match self.join() {
-                Some(key) => key,
-                None => return self.bad(row, || "the chunk's keys take more than 2 GiB".into()),
-            },
+        let key = match (self.wanted.keys, own) {
+            (1, _) => Some(self.out.fields[0]),
+            (0, Some(Own { key: Some(key), .. })) => Some(key),
+            (0, Some(_)) => return self.no_key(row, "the record has no name".to_owned(), |_| false),
+            (keys, _) => self.join(0..keys),
         };
+        let Some(key) = key else { return self.too_much(row) };
+        // Whoever asks for no payload pays for this comparison alone.
+        if self.wanted.has_payload && !self.push_payload(&row, own.map_or(Span::EMPTY, |own| own.payload)) {
+            return self.too_much(row);
+        }
         if self.wanted.number_rows {
             self.out.ordinals.push(self.place());
         }
@@ -123,6 +154,35 @@ impl<'a> Rows<'a> {
         self.out.weights.extend(weight);
         self.out.values.extend(value);
         Ok(())
+    }
+
+    /// Adds what goes with the key of the row at hand; false where the arena is full.
+    #[inline(never)]
+    fn push_payload(&mut self, row: &Range<usize>, natural: Span) -> bool {
+        let payload = match &self.wanted.payload {
+            Payload::None | Payload::Natural => Some(natural),
+            Payload::Row => Some(self.bare(row)),
+            Payload::Fields(names) => {
+                let behind = self.wanted.names.len();
+                match names.len() {
+                    1 => Some(self.out.fields[behind - 1]),
+                    count => self.join(behind - count..behind),
+                }
+            }
+        };
+        self.out.payloads.extend(payload);
+        payload.is_some()
+    }
+
+    #[cold]
+    fn too_much(&mut self, row: Range<usize>) -> Result<()> {
+        self.bad(row, || "the chunk's keys and values take more than 2 GiB".into())
+    }
+
+    /// A row without its line end.
+    fn bare(&self, row: &Range<usize>) -> Span {
+        let is_ended = self.text[row.clone()].last() == Some(&self.line_end);
+        trimmed(self.text, row.start, row.end - usize::from(is_ended), self.line_end == b'\n')
     }
 
     /// The row in these bytes of the text (its name for Parquet) cannot be used.
@@ -157,6 +217,12 @@ impl<'a> Rows<'a> {
         if slot >= self.wanted.keys {
             return self.bad(row, || why);
         }
+        self.no_key(row, why, is_there)
+    }
+
+    /// The row has no key; `is_there` tells of slots without a field whether it has something there.
+    #[cold]
+    fn no_key(&mut self, row: Range<usize>, why: String, is_there: impl Fn(usize) -> bool) -> Result<()> {
         self.out.missing += 1;
         for (slot, field) in self.out.fields.iter().enumerate() {
             self.out.seen |= u128::from(*field != Span::MISSING || is_there(slot)) << slot;
@@ -195,11 +261,11 @@ impl<'a> Rows<'a> {
         (self.out.keys.len() as u64 + self.out.malformed + self.out.missing) as u32
     }
 
-    /// The number of the line that byte `at` lies in; of the row that was counted last for Parquet.
+    /// The number of the line that byte `at` lies in; of the row that was counted last for Parquet and raw records.
     fn line(&self, at: usize) -> u64 {
         match *self.chunk.layout {
-            Layout::Parquet { .. } => self.chunk.line + u64::from(self.place()) - 1,
-            _ => self.chunk.line + count(self.line_end, &self.text[..at]),
+            Layout::Parquet { .. } | Layout::Raw(_) => self.chunk.line + u64::from(self.place()) - 1,
+            _ => self.chunk.line + memchr::memchr_iter(self.line_end, &self.text[..at]).count() as u64,
         }
     }
 
@@ -214,6 +280,14 @@ impl<'a> Rows<'a> {
         self.bad(row, || format!("field {name} is {shown:?}, not {wanted}"))
     }
 
+    /// Whether the field in `slot` goes into the payload.
+    pub(crate) fn is_of_payload(&self, slot: usize) -> bool {
+        match &self.wanted.payload {
+            Payload::Fields(names) => slot >= self.wanted.names.len() - names.len(),
+            _ => false,
+        }
+    }
+
     /// The name that the field in `slot` was asked for by.
     pub(crate) fn name(&self, slot: usize) -> &str {
         &self.wanted.names[slot]
@@ -223,10 +297,11 @@ impl<'a> Rows<'a> {
         resolve(self.out.fields[slot], self.text, &self.out.arena)
     }
 
-    fn join(&mut self) -> Option<Span> {
+    /// Fields as one key or payload; `None` where the arena is full.
+    fn join(&mut self, slots: Range<usize>) -> Option<Span> {
         let start = self.out.arena.len();
-        for slot in 0..self.wanted.keys {
-            if slot > 0 {
+        for slot in slots.clone() {
+            if slot > slots.start {
                 self.out.arena.push(b'\t');
             }
             let field = self.out.fields[slot];

@@ -4,7 +4,7 @@
 //!    else: so a resumed stream is cut as the first one was. That of a live stream also depends on when they came, but rows do not.
 //! 2. Never more than the record limit is held, however long a record is: a longer one is an error.
 
-use crate::boundary::Boundary;
+use crate::boundary::{Boundary, Search};
 use crate::chunk::{Buffer, Pool};
 use crate::options::BYTES_MAX;
 use crate::position::Identity;
@@ -21,7 +21,7 @@ pub(crate) struct TextInput {
     ended: bool,
     /// Decompressed bytes before the carry.
     pub(crate) offset: u64,
-    /// Newlines before the carry.
+    /// Newlines before the carry, or raw records.
     pub(crate) line: u64,
     clock: Clock,
 }
@@ -55,16 +55,20 @@ const RESTING: Duration = Duration::from_secs(1);
 const CHUNKS_A_PAUSE: u32 = 4;
 
 impl TextInput {
-    /// Starts to read `stream`, leaving out a byte order mark.
+    /// Starts to read `stream`, leaving out a byte order mark of text.
     pub(crate) fn new(stream: Stream, boundary: Boundary) -> Result<Self> {
         let now = stream.waiter().now();
         let clock = Clock { given_at: now, moved_at: now, resting: false, announced: false };
         let mut input = Self { stream, boundary, carry: Vec::new(), ended: false, offset: 0, line: 0, clock };
         // A pipe that has three other bytes to say need not say them all before its first line is passed on.
-        while BYTE_ORDER_MARK.starts_with(&input.carry) && input.carry != BYTE_ORDER_MARK && !input.ended {
+        while boundary.is_text()
+            && BYTE_ORDER_MARK.starts_with(&input.carry)
+            && input.carry != BYTE_ORDER_MARK
+            && !input.ended
+        {
             input.read_carry(BYTE_ORDER_MARK.len())?;
         }
-        if input.carry.starts_with(BYTE_ORDER_MARK) {
+        if boundary.is_text() && input.carry.starts_with(BYTE_ORDER_MARK) {
             input.drain(BYTE_ORDER_MARK.len());
         }
         Ok(input)
@@ -127,7 +131,7 @@ impl TextInput {
         let cut = self.next_by_clock(pool, options)?;
         self.clock.given_at = match &cut {
             // Records that a full chunk left behind have waited as long as it has.
-            Some(cut) if self.carry.contains(&self.boundary.line_end()) => cut.since,
+            Some(cut) if self.boundary.ends_in(&self.carry) => cut.since,
             _ => self.stream.waiter().now(),
         };
         Ok(cut)
@@ -176,16 +180,18 @@ impl TextInput {
             return Ok(None);
         }
         let within = &buffer.filled()[..chunk_bytes.min(buffer.len())];
-        if let Some(end) = after_line(self.boundary.line_end(), within, options.chunk_lines)
+        if let Some(end) = self
+            .boundary
+            .after_lines(within, options.chunk_lines)
             .and_then(|end| self.boundary.last(&within[..end]))
         {
             return Ok(Some(self.cut(buffer, end, since)));
         }
-        if buffer.len() < chunk_bytes {
+        if buffer.len() < chunk_bytes && self.boundary.is_text() {
             let end = buffer.len();
             return Ok(Some(self.cut(buffer, end, since)));
         }
-        if let Some(end) = self.boundary.last(&buffer.filled()[..chunk_bytes]) {
+        if let Some(end) = self.boundary.last(within) {
             return Ok(Some(self.cut(buffer, end, since)));
         }
         if pause.is_some() && !std::mem::replace(&mut self.clock.announced, true) {
@@ -202,13 +208,24 @@ impl TextInput {
         loop {
             let end = search.feed(&buffer.filled()[searched..]).map(|end| searched + end);
             searched = buffer.len();
-            match end.or(self.ended.then_some(searched)) {
+            let is_at_end = self.ended && self.boundary.is_text();
+            match end.or(is_at_end.then_some(searched)) {
                 Some(end) if end <= limit => return Ok(self.cut(buffer, end, since)),
-                Some(end) => return Err(self.too_long(end, true, limit)),
-                None if searched > limit => break,
-                // One byte past the limit tells a record that ends there from one that goes on.
-                None => self.read(&mut buffer, (2 * searched).min(limit + 1))?,
+                Some(end) => return Err(self.too_long(end as u64, true, limit)),
+                None => {}
             }
+            // What a record says of itself is believed before memory is asked for.
+            if let Some(bytes) = search.least_bytes().filter(|bytes| *bytes > limit as u64) {
+                return Err(self.too_long(bytes, false, limit));
+            }
+            if searched > limit {
+                break;
+            }
+            if self.ended {
+                return Err(self.cut_off(&buffer, &search));
+            }
+            // One byte past the limit tells a record that ends there from one that goes on.
+            self.read(&mut buffer, (2 * searched).min(limit + 1))?;
         }
         // How long it is says how much memory it takes, up to where none would do.
         let mut bytes = searched;
@@ -216,23 +233,35 @@ impl TextInput {
             buffer.truncate(0);
             self.read(&mut buffer, limit.min(64 << 10))?;
             if let Some(end) = search.feed(buffer.filled()) {
-                return Err(self.too_long(bytes + end, true, limit));
+                return Err(self.too_long((bytes + end) as u64, true, limit));
             }
             bytes += buffer.len();
         }
-        Err(self.too_long(bytes, self.ended, limit))
+        Err(self.too_long(bytes as u64, self.ended, limit))
+    }
+
+    /// What is wrong with a stream that ends within a record: what it failed by, if it did.
+    fn cut_off(&mut self, buffer: &Buffer, search: &Search) -> Error {
+        self.stream.take_failure().unwrap_or_else(|| Error::RecordCutOff {
+            path: self.stream.path().to_path_buf(),
+            record: self.line + 1,
+            at: self.offset,
+            bytes: buffer.len() as u64,
+            needed_bytes: search.least_bytes().unwrap_or_default(),
+        })
     }
 
     /// What is wrong with an input whose header is longer than `limit_bytes`.
     pub(crate) fn header_too_long(&self, limit_bytes: usize) -> Error {
-        self.too_long(self.carry.len(), false, limit_bytes)
+        self.too_long(self.carry.len() as u64, false, limit_bytes)
     }
 
-    fn too_long(&self, bytes: usize, is_whole: bool, limit_bytes: usize) -> Error {
+    fn too_long(&self, bytes: u64, is_whole: bool, limit_bytes: usize) -> Error {
         Error::RowTooLong {
             path: self.stream.path().to_path_buf(),
             line: self.line + 1,
-            bytes: bytes as u64,
+            at: self.offset,
+            bytes,
             is_whole,
             is_quoted: matches!(self.boundary, Boundary::Unquoted(_)),
             limit_bytes,
@@ -272,7 +301,7 @@ impl TextInput {
     /// Notes that `bytes` are behind us.
     fn pass(&mut self, bytes: &[u8]) -> u64 {
         self.offset += bytes.len() as u64;
-        self.line += count(self.boundary.line_end(), bytes);
+        self.line += self.boundary.lines(bytes);
         bytes.len() as u64
     }
 
@@ -298,17 +327,4 @@ impl TextInput {
         self.pass(&drained);
         drained
     }
-}
-
-/// The end of line `lines` where more lines follow.
-fn after_line(line_end: u8, bytes: &[u8], lines: usize) -> Option<usize> {
-    if count(line_end, bytes) <= lines as u64 {
-        return None;
-    }
-    memchr::memchr_iter(line_end, bytes).nth(lines - 1).map(|newline| newline + 1)
-}
-
-/// How often a byte comes.
-pub(crate) fn count(byte: u8, bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(byte, bytes).count() as u64
 }

@@ -72,8 +72,7 @@ proptest! {
         (options.chunk_bytes, options.nul_ends_lines) = (chunk_bytes, true);
         let mut rows: Vec<&[u8]> = text.split(|&byte| byte == 0).collect();
         rows.pop_if(|last| last.is_empty());
-        let row = |key: &&[u8]| Row { key: key.to_vec(), weight: None, value: None };
-        let expected = Outcome { rows: rows.iter().map(row).collect(), bad_lines: Vec::new() };
+        let expected = Outcome { rows: rows.into_iter().map(Row::of).collect(), bad_lines: Vec::new() };
         check(&text, compression, &mut options, &expected);
     }
 

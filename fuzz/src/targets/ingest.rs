@@ -2,7 +2,7 @@
 
 use crate::{Target, Verdict};
 use keyhash::{HashKind, KeyHash, KeyHasher, Seed};
-use overbank_ingest::{Batch, Delimiter, Error, Format, Options, Parser, Reader};
+use overbank_ingest::{Batch, Delimiter, Error, Format, Options, Parser, Payload, Reader};
 use std::cell::RefCell;
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -13,6 +13,8 @@ pub const TARGET: Target = Target { name: "ingest", seeds, run };
 /// The longest record, in bytes; both sizes of chunk are below it, so that they skip the same records.
 const RECORD_BYTES_MAX: usize = 300;
 const CHUNK_BYTES: [usize; 2] = [16, 256];
+/// How many formats there are; the byte that chooses one also chooses what goes with its keys.
+const FORMATS: u8 = 8;
 /// Decompressed bytes after which an input is left: a bomb of 64 KiB holds 64 MB.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
@@ -21,12 +23,17 @@ fn seeds() -> Vec<Vec<u8>> {
     let fields = "a 1 2.5\nb\t2 -3\n  c 3 1e9\n";
     let csv = "name,hits,ms\n\"a, \"\"b\"\"\nc\",1,2\nd,2,3.5\n";
     let json = "{\"name\": \"a\\u0041\\n\", \"hits\": 1, \"ms\": 2.5, \"x\": [1, {\"y\": null}]}\n\n{\"hits\":2,\"name\":3,\"ms\":0}\n";
+    let fasta = ">a x\nacgt\r\nac\n\n>b\n>c\ng";
+    let fastq = "@a x\nacgt\n+\nIIII\n@b\nac\n+b\n@@\n";
+    let raw = "\x01\0\0\0a\x03\0\0\0b\0c\0\0\0\0\0\0\0\0\x02\0\0\0de\0\0\0\0";
     let mut seeds = Vec::new();
-    for (format, text) in [(0, lines), (1, fields), (2, csv), (3, csv), (4, json)] {
+    for (format, text) in
+        [(0, lines), (1, fields), (2, csv), (3, csv), (4, json), (5, fasta), (6, fastq), (7, raw)]
+    {
         for packed in
             [text.as_bytes().to_vec(), gzip(text), zstd::encode_all(text.as_bytes(), 1).expect("memory")]
         {
-            seeds.push([&[format], &packed[..]].concat());
+            seeds.extend((0..4).map(|payload| [&[format + FORMATS * payload], &packed[..]].concat()));
         }
     }
     seeds
@@ -44,6 +51,7 @@ struct Yield {
     hashes: Vec<KeyHash>,
     weights: Vec<u64>,
     values: Vec<u64>,
+    payloads: Vec<Vec<u8>>,
     skipped: u64,
     bytes: u64,
 }
@@ -65,11 +73,16 @@ fn run(data: &[u8]) -> Verdict {
                 Verdict::Accepted
             }
             (Err(small), Err(large)) => {
-                assert_eq!(
-                    std::mem::discriminant(&small),
-                    std::mem::discriminant(&large),
-                    "{small} and {large}"
-                );
+                // How much comes out before the damage depends on how much is decompressed at a time, and so does what its lengths say.
+                let is_damage =
+                    |error: &Error| matches!(error, Error::Damaged { .. } | Error::CutShort { .. });
+                if !is_damage(&small) && !is_damage(&large) {
+                    assert_eq!(
+                        std::mem::discriminant(&small),
+                        std::mem::discriminant(&large),
+                        "{small} and {large}"
+                    );
+                }
                 Verdict::Refused
             }
             // Reading was given up before the place that fails.
@@ -88,17 +101,28 @@ fn options(format: u8, chunk_bytes: usize, file: &NamedTempFile) -> Options {
     let mut options = Options::new([file.path()]);
     (options.chunk_bytes, options.record_bytes_max) = (chunk_bytes, RECORD_BYTES_MAX);
     options.window_bytes_max = 1 << 20;
-    let fields: &[&str] = match format % 5 {
-        0 => &[],
+    let fields: &[&str] = match format % FORMATS {
         1 | 3 => &["1", "2", "3"],
-        _ => &["name", "hits", "ms"],
+        2 | 4 => &["name", "hits", "ms"],
+        _ => &[],
     };
-    options.format = match format % 5 {
+    options.payload = match (format / FORMATS % 4, format % FORMATS) {
+        (0, _) => Payload::None,
+        (1, _) | (_, 7) => Payload::Natural,
+        (2, 1 | 3) => Payload::Fields(vec!["3".to_owned(), "1".to_owned()]),
+        (2, 4) => Payload::Fields(vec!["x".to_owned(), "name".to_owned()]),
+        (2, 5 | 6) => Payload::Fields(vec!["sequence".to_owned(), "description".to_owned()]),
+        _ => Payload::Row,
+    };
+    options.format = match format % FORMATS {
         0 => Format::Lines,
         1 => Format::Delimited(Delimiter::Whitespace),
         2 => Format::Csv { delimiter: b',', header: true },
         3 => Format::Csv { delimiter: b',', header: false },
-        _ => Format::JsonLines,
+        4 => Format::JsonLines,
+        5 => Format::Fasta,
+        6 => Format::Fastq,
+        _ => Format::Raw,
     };
     if let [key, weight, value] = fields {
         options.keys = vec![(*key).to_owned()];
@@ -124,6 +148,7 @@ fn read(options: &Options) -> Result<Yield, Error> {
         all.hashes.extend(batch.hashes());
         all.weights.extend(batch.weights().into_iter().flatten());
         all.values.extend(batch.values().into_iter().flatten().map(|value| value.to_bits()));
+        all.payloads.extend(batch.payloads().map(<[u8]>::to_vec));
         all.skipped += batch.skipped();
         all.bytes += batch.bytes();
         if all.bytes > TEXT_BYTES_MAX {

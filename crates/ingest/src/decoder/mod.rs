@@ -14,13 +14,15 @@ mod xz;
 #[cfg(feature = "zstd")]
 mod zstd;
 
-use crate::{Error, Options, Result};
+use crate::{Error, Format, Options, Result};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 /// Compressed bytes per read, as `gzip` and `zstd` take them; larger gains nothing.
 const COMPRESSED_BYTES: usize = 128 << 10;
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+/// With the one method that there is.
+const GZIP_DEFLATED: &[u8] = &[0x1f, 0x8b, 8];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const XZ_MAGIC: &[u8] = b"\xfd7zXZ\0";
 const LZ4_MAGIC: &[u8] = &[0x04, 0x22, 0x4d, 0x18];
@@ -168,10 +170,16 @@ impl Compression {
 impl<R: Read + Send + 'static> Decoder<R> {
     /// The decoder for a source that starts with `head`.
     pub(crate) fn new(source: R, head: &[u8], path: &Path, options: &Options) -> Result<Self> {
-        if let Some((_, what)) = REFUSED.iter().find(|(magic, _)| head.starts_with(magic)) {
+        // The first bytes of raw records are a length: no short magic is to be seen in it.
+        let is_raw = options.format == Format::Raw;
+        let refused = REFUSED.iter().find(|(magic, _)| head.starts_with(magic));
+        if let Some((_, what)) = refused.filter(|_| !is_raw) {
             return Err(Error::Refused { path: path.to_path_buf(), what });
         }
-        Ok(match Compression::of(head) {
+        let is_gzip = |compression: &Compression| {
+            !matches!(compression, Compression::Gzip) || head.starts_with(GZIP_DEFLATED)
+        };
+        Ok(match Compression::of(head).filter(|compression| !is_raw || is_gzip(compression)) {
             Some(compression) => {
                 let source = BufReader::with_capacity(COMPRESSED_BYTES, source);
                 Self::Compressed(compression.open(source, path, options)?)

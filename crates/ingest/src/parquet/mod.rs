@@ -39,8 +39,9 @@ pub use writer::ParquetWriter;
 
 use crate::batch::Span;
 use crate::chunk::{Buffer, Pool};
+use crate::layout::no_rows;
 use crate::rows::Rows;
-use crate::{Error, Options, Result};
+use crate::{Error, Options, Payload, Result};
 use ::parquet::errors::Result as ParquetResult;
 use column::{CellValue, Column};
 use file::{Place, TableFile};
@@ -143,6 +144,9 @@ impl TableInput {
         if options.keys.is_empty() {
             let choices = format!("columns are: {}", names.join(", "));
             return Err(Error::KeyNeeded { path: path.to_path_buf(), choices });
+        }
+        if options.payload == Payload::Row {
+            return Err(no_rows(path));
         }
         let mut wanted = Vec::new();
         for field in options.fields() {

@@ -19,8 +19,10 @@ pub(crate) fn drain(mut reader: Reader, options: &Options) -> (Outcome, Vec<(Pos
         assert_eq!(batch.hashes(), batch.keys().map(|key| hasher().hash(key)).collect::<Vec<_>>());
         for i in 0..batch.rows() {
             let (weight, value) = (batch.weights().map(|w| w[i]), batch.values().map(|v| v[i]));
-            all.rows.push(Row { key: batch.key(i).to_vec(), weight, value });
+            let payload = (batch.payloads().len() > 0).then(|| batch.payload(i).to_vec());
+            all.rows.push(Row { key: batch.key(i).to_vec(), weight, value, payload });
         }
+        assert!([0, batch.rows()].contains(&batch.payloads().len()));
         all.bad_lines.extend(batch.bad_rows().iter().map(|bad| bad.line));
         assert_eq!(batch.skipped(), batch.bad_rows().len() as u64);
         after.push((position, all.clone()));

@@ -10,6 +10,17 @@ pub(crate) struct Row {
     pub(crate) key: Vec<u8>,
     pub(crate) weight: Option<u64>,
     pub(crate) value: Option<f64>,
+    pub(crate) payload: Option<Vec<u8>>,
+}
+
+impl Row {
+    pub(crate) fn of(key: &[u8]) -> Self {
+        Self { key: key.to_vec(), weight: None, value: None, payload: None }
+    }
+
+    pub(crate) fn with(key: &[u8], payload: &[u8]) -> Self {
+        Self { payload: Some(payload.to_vec()), ..Self::of(key) }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,16 +58,7 @@ impl Outcome {
                 Some(index) => Some(text(index)?.trim().parse::<f64>().ok().filter(|v| v.is_finite())?),
                 None => None,
             };
-            let escape = |field: &Vec<u8>| {
-                let text: String = field.iter().map(|&byte| byte as char).collect();
-                let text = text.replace('\\', "\\\\").replace('\t', "\\t");
-                text.chars().map(|c| c as u8).collect::<Vec<_>>()
-            };
-            let key = match keys.as_slice() {
-                [key] => key.clone(),
-                keys => keys.iter().map(escape).collect::<Vec<_>>().join(&b'\t'),
-            };
-            Some(Row { key, weight, value })
+            Some(Row { key: joined(&keys), weight, value, payload: None })
         })();
         match row {
             Some(row) => self.rows.push(row),
@@ -65,8 +67,21 @@ impl Outcome {
     }
 }
 
+/// Fields as one key or payload.
+pub(crate) fn joined(fields: &[Vec<u8>]) -> Vec<u8> {
+    let escape = |field: &Vec<u8>| {
+        let text: String = field.iter().map(|&byte| byte as char).collect();
+        let text = text.replace('\\', "\\\\").replace('\t', "\\t");
+        text.chars().map(|c| c as u8).collect::<Vec<_>>()
+    };
+    match fields {
+        [field] => field.clone(),
+        fields => fields.iter().map(escape).collect::<Vec<_>>().join(&b'\t'),
+    }
+}
+
 /// (line number, line with its end, line without it).
-fn split(text: &[u8]) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
+pub(crate) fn split(text: &[u8]) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
     text.split_inclusive(|&byte| byte == b'\n').zip(1..).map(|(whole, line)| {
         let bare = whole.strip_suffix(b"\n").unwrap_or(whole);
         (line, whole, bare.strip_suffix(b"\r").unwrap_or(bare))
@@ -84,7 +99,7 @@ pub(crate) fn lines_up_to(text: &[u8], limit: usize) -> (Outcome, Option<(u64, u
         if whole.len() > limit {
             return (out, Some((line, whole.len() as u64)));
         }
-        out.rows.push(Row { key: bare.to_vec(), weight: None, value: None });
+        out.rows.push(Row::of(bare));
     }
     (out, None)
 }

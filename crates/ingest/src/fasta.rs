@@ -1,0 +1,160 @@
+//! FASTA and FASTQ: named sequences.
+//!
+//! ```text
+//! >id description          @id description
+//! ACGTACGT                 ACGTACGT            line ends within a sequence of FASTA are no part of it
+//! ACGT                     +
+//!                          IIIIIIII            a record of FASTQ has four lines, the last as long as the sequence
+//! ```
+//!
+//! The id ends at the first blank or tab. Empty lines around records are no rows; other text before the first `>` is a malformed one.
+
+use crate::Result;
+use crate::batch::Span;
+use crate::layout::Columns;
+use crate::rows::{Own, Rows};
+use memchr::{memchr, memchr2};
+use std::ops::Range;
+
+/// The names of the fields of FASTA, in the order of [`Columns`].
+pub(crate) const FIELDS: &[&str] = &["id", "description", "sequence"];
+/// Those of FASTQ.
+pub(crate) const FASTQ_FIELDS: &[&str] = &["id", "description", "sequence", "quality"];
+
+/// What is said where the arena is full.
+const TOO_MUCH: &str = "the chunk's sequences take more than 2 GiB";
+
+pub(crate) fn parse(columns: &Columns, rows: &mut Rows) -> Result<()> {
+    let (text, mut start) = (rows.text, 0);
+    while start < text.len() {
+        let end = record_end(text, start);
+        record(columns, start..end, rows)?;
+        start = end;
+    }
+    Ok(())
+}
+
+/// The start of the next line that begins with `>`.
+fn record_end(text: &[u8], start: usize) -> usize {
+    let mut at = start;
+    while let Some(hop) = memchr(b'\n', &text[at..]) {
+        at += hop + 1;
+        if text.get(at) == Some(&b'>') {
+            return at;
+        }
+    }
+    text.len()
+}
+
+fn record(columns: &Columns, row: Range<usize>, rows: &mut Rows) -> Result<()> {
+    let text = rows.text;
+    if text[row.clone()].trim_ascii().is_empty() {
+        return Ok(());
+    }
+    if text[row.start] != b'>' {
+        return rows.bad(row, || "what stands before the first > is no record".into());
+    }
+    let first = line(text, row.start, row.end);
+    let [id, description] = name(text, row.start + 1..first.bare);
+    let Some(sequence) = sequence(text, first.next..row.end, &mut rows.out.arena) else {
+        return rows.bad(row, || TOO_MUCH.into());
+    };
+    end(columns, row, &[id, description, Some(sequence)], rows)
+}
+
+/// The lines in `place` without their ends: in the text if there is one, else joined in the arena; `None` where that is full.
+fn sequence(text: &[u8], place: Range<usize>, arena: &mut Vec<u8>) -> Option<Span> {
+    let first = line(text, place.start, place.end);
+    if first.next == place.end {
+        return Some(Span::text(place.start, first.bare - place.start));
+    }
+    let start = arena.len();
+    let mut at = place.start;
+    while at < place.end {
+        let line = line(text, at, place.end);
+        arena.extend_from_slice(&text[at..line.bare]);
+        at = line.next;
+    }
+    Span::arena_from(start, arena)
+}
+
+pub(crate) fn parse_fastq(columns: &Columns, rows: &mut Rows) -> Result<()> {
+    let (text, mut start) = (rows.text, 0);
+    while start < text.len() {
+        let mut lines = [0..0, 0..0, 0..0, 0..0];
+        let mut at = start;
+        for place in &mut lines {
+            let line = line(text, at, text.len());
+            *place = at..line.bare;
+            at = line.next;
+        }
+        fastq_record(columns, start..at, lines, rows)?;
+        start = at;
+    }
+    Ok(())
+}
+
+fn fastq_record(
+    columns: &Columns,
+    row: Range<usize>,
+    [name_line, sequence, plus, quality]: [Range<usize>; 4],
+    rows: &mut Rows,
+) -> Result<()> {
+    let text = rows.text;
+    if text[row.clone()].trim_ascii().is_empty() {
+        return Ok(());
+    }
+    if text[name_line.clone()].first() != Some(&b'@') || text[plus].first() != Some(&b'+') {
+        return rows
+            .bad(row, || "a record of FASTQ has four lines, the first with @ and the third with +".into());
+    }
+    if sequence.len() != quality.len() {
+        let lengths = [&sequence, &quality].map(ExactSizeIterator::len);
+        return rows
+            .bad(row, || format!("the sequence is {} long and its quality {}", lengths[0], lengths[1]));
+    }
+    let [id, description] = name(text, name_line.start + 1..name_line.end);
+    let [sequence, quality] = [sequence, quality].map(|place| Some(Span::text(place.start, place.len())));
+    end(columns, row, &[id, description, sequence, quality], rows)
+}
+
+/// Hands on the fields of a record, which has a key of its own if it has an id.
+fn end(columns: &Columns, row: Range<usize>, fields: &[Option<Span>], rows: &mut Rows) -> Result<()> {
+    rows.begin();
+    for &(field, slot) in &columns.wanted {
+        rows.out.fields[slot] = fields[field].unwrap_or(Span::MISSING);
+    }
+    rows.end_with(row, Own { key: fields[0], payload: fields[2].unwrap_or(Span::EMPTY) })
+}
+
+/// The id of a record, if it has one, and the rest of the line.
+fn name(text: &[u8], place: Range<usize>) -> [Option<Span>; 2] {
+    let length = memchr2(b' ', b'\t', &text[place.clone()]).unwrap_or(place.len());
+    let rest = (place.start + length + 1).min(place.end);
+    let id = (length > 0).then(|| Span::text(place.start, length));
+    [id, Some(Span::text(rest, place.end - rest))]
+}
+
+/// A line in the text.
+struct Line {
+    /// Behind its last byte, its end not counted.
+    bare: usize,
+    /// Where the next one starts.
+    next: usize,
+}
+
+/// The line at `at`, which `end` ends at the latest.
+#[inline]
+fn line(text: &[u8], at: usize, end: usize) -> Line {
+    match memchr(b'\n', &text[at..end]) {
+        Some(hop) => {
+            let newline = at + hop;
+            let has_return = newline > at && text[newline - 1] == b'\r';
+            Line { bare: newline - usize::from(has_return), next: newline + 1 }
+        }
+        None => {
+            let has_return = end > at && text[end - 1] == b'\r';
+            Line { bare: end - usize::from(has_return), next: end }
+        }
+    }
+}
