@@ -1,5 +1,6 @@
 //! A chunk: whole records cut from one input, on their way from the reader to a parser.
 
+use crate::Format;
 use crate::layout::Layout;
 use crate::position::Position;
 use std::path::Path;
@@ -57,6 +58,11 @@ impl Chunk {
     /// Whether the chunk's input is Parquet.
     pub fn is_parquet(&self) -> bool {
         matches!(*self.layout, Layout::Parquet { .. })
+    }
+
+    /// The format that the chunk's input has, never [`Format::Auto`].
+    pub fn format(&self) -> Format {
+        self.layout.format()
     }
 
     /// When its first row can have been there at the earliest, by [`crate::Options::waiter`]: what came later waited less.

@@ -30,6 +30,22 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
+    /// The format, settled.
+    pub(crate) fn format(&self) -> Format {
+        match self {
+            Self::Lines => Format::Lines,
+            Self::Delimited { delimiter, .. } => Format::Delimited(*delimiter),
+            Self::Csv { delimiter, header, .. } => {
+                Format::Csv { delimiter: *delimiter, header: header.is_some() }
+            }
+            Self::Json(_) => Format::JsonLines,
+            Self::Fasta(_) => Format::Fasta,
+            Self::Fastq(_) => Format::Fastq,
+            Self::Raw(_) => Format::Raw,
+            Self::Parquet { .. } => Format::Parquet,
+        }
+    }
+
     /// The header record as it stands in the input.
     pub(crate) fn header(&self) -> Option<&[u8]> {
         match self {

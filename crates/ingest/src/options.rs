@@ -2,7 +2,7 @@
 
 use crate::{Error, KeyForm, Result, SystemWaiter, Waiter};
 use keyhash::{HashKind, KeyHasher, Seed};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,6 +112,9 @@ pub struct Options {
     /// Whether a NUL byte ends a line instead of a newline; for lines and delimited fields only. A carriage return is then a
     /// byte like others.
     pub nul_ends_lines: bool,
+    /// Whether `\t`, `\n`, `\r` and `\\` in delimited fields stand for a tab, a newline, a carriage return and a backslash; for
+    /// [`Format::Delimited`] only. Any other backslash is a byte like others.
+    pub has_escapes: bool,
     /// What becomes of rows without a key. Default [`Missing::Drop`].
     pub missing: Missing,
     /// Whether the first malformed row is an error; by default such rows are skipped and counted.
@@ -174,6 +177,7 @@ impl Options {
             payload: Payload::None,
             header: true,
             nul_ends_lines: false,
+            has_escapes: false,
             missing: Missing::Drop,
             strict: false,
             pass_failed_inputs: false,
@@ -231,6 +235,18 @@ impl Options {
         Ok(())
     }
 
+    /// What is wrong with escapes in an input of `format`.
+    pub(crate) fn check_escapes(&self, format: Format, path: &Path) -> Result<()> {
+        if !self.has_escapes || matches!(format, Format::Delimited(_)) {
+            return Ok(());
+        }
+        Err(Error::InvalidOption {
+            name: "escapes",
+            value: path.display().to_string(),
+            why: "only delimited fields are written with escapes; choose the format delimited, or leave escapes away".to_owned(),
+        })
+    }
+
     /// The byte that ends a line.
     pub(crate) fn line_end(&self) -> u8 {
         if self.nul_ends_lines { 0 } else { b'\n' }
@@ -253,6 +269,9 @@ impl Options {
         let mut text = format!("{:?}|{:?}|{:?}|{:?}", self.format, self.keys, self.weight, self.value);
         if !self.header {
             text.push_str("|no header");
+        }
+        if self.has_escapes {
+            text.push_str("|escapes");
         }
         if self.nul_ends_lines {
             text.push_str("|NUL");

@@ -323,6 +323,7 @@ impl Reader {
             }
             None => self.position.enter(opened.identity.clone()),
         }
+        self.options.check_escapes(format, &path)?;
         let (layout, records) = match format {
             Format::Parquet if self.options.keep_rejects => {
                 return Err(Error::InvalidOption {

@@ -16,6 +16,7 @@ pub(crate) struct Wanted {
     pub(crate) valued: bool,
     payload: Payload,
     has_payload: bool,
+    has_escapes: bool,
     strict: bool,
     missing: Missing,
     line_end: u8,
@@ -33,6 +34,7 @@ impl Wanted {
             weighted: options.weight.is_some(),
             valued: options.value.is_some(),
             payload: options.payload.clone(),
+            has_escapes: options.has_escapes,
             has_payload: options.payload != Payload::None,
             strict: options.strict,
             missing: options.missing,
@@ -174,8 +176,9 @@ impl<'a> Rows<'a> {
         payload.is_some()
     }
 
+    /// The batch has no room for what the row takes.
     #[cold]
-    fn too_much(&mut self, row: Range<usize>) -> Result<()> {
+    pub(crate) fn too_much(&mut self, row: Range<usize>) -> Result<()> {
         self.bad(row, || "the chunk's keys and values take more than 2 GiB".into())
     }
 
@@ -278,6 +281,11 @@ impl<'a> Rows<'a> {
         }
         let name = &self.wanted.names[slot];
         self.bad(row, || format!("field {name} is {shown:?}, not {wanted}"))
+    }
+
+    /// Whether fields are written with escapes.
+    pub(crate) fn has_escapes(&self) -> bool {
+        self.wanted.has_escapes
     }
 
     /// Whether the field in `slot` goes into the payload.

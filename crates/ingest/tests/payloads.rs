@@ -127,6 +127,28 @@ proptest! {
     }
 
     #[test]
+    fn escapes_in_fields_stand_for_their_bytes(
+        pairs in prop::collection::vec((bytes(b"\t\n\r\\tn;a", 8), bytes(b"\t\n\r\\tr;b", 8)), 0..12), chunk_bytes in 1usize..64,
+    ) {
+        let escaped = |field: &Vec<u8>| {
+            let escape = |&byte: &u8| match byte {
+                b'\t' => b"\\t".to_vec(),
+                b'\n' => b"\\n".to_vec(),
+                b'\r' => b"\\r".to_vec(),
+                b'\\' => b"\\\\".to_vec(),
+                byte => vec![byte],
+            };
+            field.iter().flat_map(escape).collect::<Vec<_>>()
+        };
+        let text: Vec<u8> = pairs.iter().flat_map(|(key, value)| [&escaped(key)[..], b"\t", &escaped(value), b"\n"].concat()).collect();
+        let tabs = Format::Delimited(Delimiter::Byte(b'\t'));
+        let mut options = options(tabs, &["1"], fields(&["2"]), chunk_bytes);
+        options.has_escapes = true;
+        let rows = pairs.iter().map(|(key, value)| Row::with(key, value)).collect();
+        check(&text, Compression::Plain, &mut options, &Outcome { rows, bad_lines: Vec::new() });
+    }
+
+    #[test]
     fn csv_fields_are_payloads_unquoted(
         rows in prop::collection::vec(("[a,\"\n]{0,4}", "[b,\"\r\n]{0,4}"), 0..12), chunk_bytes in 1usize..64,
     ) {
@@ -387,6 +409,10 @@ fn options_that_do_not_fit_are_refused() {
     assert!(many.contains("1 to 62 fields"), "{many}");
     let nul = refused(|options| (options.format, options.nul_ends_lines) = (Format::Fasta, true));
     assert!(nul.contains("NUL"), "{nul}");
+    let mut lines = Options::new(["/dev/null"]);
+    lines.has_escapes = true;
+    let error = Reader::open(lines).unwrap().next_chunk().map(drop).unwrap_err();
+    assert!(error.to_string().contains("only delimited fields"), "{error}");
     let mut raw = Options::new(["/dev/null"]);
     (raw.format, raw.payload) = (Format::Raw, Payload::Row);
     let error = Reader::open(raw).unwrap().next_chunk().map(drop).unwrap_err();
