@@ -4,7 +4,7 @@
 //! A quote opens a quoted field only where a field starts; within it, two quotes are one. That is the reading of
 //! the `csv` crate and of RFC 4180; a quote inside an unquoted field is an ordinary byte.
 
-use crate::raw::{self, RawSearch};
+use crate::lengths::{self, RawSearch};
 use memchr::{memchr, memchr_iter, memrchr, memrchr_iter};
 
 /// What ends a record.
@@ -36,14 +36,14 @@ impl Boundary {
                 let odd = memchr_iter(b'\n', text).count() % FASTQ_LINES;
                 memrchr_iter(b'\n', text).nth(odd).map(|newline| newline + 1)
             }
-            Self::Lengths => raw::last_end(text),
+            Self::Lengths => lengths::last_end(text),
         }
     }
 
     /// How many lines end in `text`, or raw records: what positions and messages count. Raw records are whole from the first on.
     pub(crate) fn lines(self, text: &[u8]) -> u64 {
         match self {
-            Self::Lengths => raw::ends(text).count() as u64,
+            Self::Lengths => lengths::ends(text).count() as u64,
             _ => memchr_iter(self.line_end(), text).count() as u64,
         }
     }
@@ -51,7 +51,7 @@ impl Boundary {
     /// The end of line `lines` of `text` where more lines end behind it; of raw records likewise.
     pub(crate) fn after_lines(self, text: &[u8], lines: usize) -> Option<usize> {
         if let Self::Lengths = self {
-            let mut ends = raw::ends(text).skip(lines - 1);
+            let mut ends = lengths::ends(text).skip(lines - 1);
             return ends.next().filter(|_| ends.next().is_some());
         }
         if self.lines(text) <= lines as u64 {
@@ -63,7 +63,7 @@ impl Boundary {
     /// Whether a line ends in `text`, which starts with a record, or a raw record.
     pub(crate) fn ends_in(self, text: &[u8]) -> bool {
         match self {
-            Self::Lengths => raw::ends(text).next().is_some(),
+            Self::Lengths => lengths::ends(text).next().is_some(),
             _ => text.contains(&self.line_end()),
         }
     }

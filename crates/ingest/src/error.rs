@@ -139,8 +139,11 @@ pub enum Error {
     },
 
     /// A row is longer than the options allow.
-    #[error("the row in line {line} of {}, at byte {at}, is {} {bytes} bytes long, more than the {limit_bytes} that record_bytes_max allows{}",
-        shown(path), if *is_whole { "" } else { "at least" }, if *is_quoted { "; or a quote is never closed" } else { "" })]
+    #[error(
+        "the row in line {line} of {}, at byte {at}, is {} {bytes} bytes long, more than the {limit_bytes} that record_bytes_max \
+         allows{}",
+        shown(path), if *is_whole { "" } else { "at least" }, if *is_quoted { "; or a quote is never closed" } else { "" }
+    )]
     RowTooLong {
         /// The input.
         path: PathBuf,
@@ -160,7 +163,8 @@ pub enum Error {
 
     /// An input ends within a raw record. Those before it were yielded.
     #[error(
-        "{} ends in its record {record}, which starts at byte {at}: {bytes} bytes are there and its lengths say at least {needed_bytes};          fetch it again, or check that it holds length-prefixed records",
+        "{} ends in its record {record}, which starts at byte {at}: {bytes} bytes are there and its lengths say at least \
+         {needed_bytes}; fetch it again, or check that it holds length-prefixed records",
         shown(path)
     )]
     RecordCutOff {

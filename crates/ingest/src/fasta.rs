@@ -16,11 +16,6 @@ use crate::rows::{Own, Rows};
 use memchr::{memchr, memchr2};
 use std::ops::Range;
 
-/// The names of the fields of FASTA, in the order of [`Columns`].
-pub(crate) const FIELDS: &[&str] = &["id", "description", "sequence"];
-/// Those of FASTQ.
-pub(crate) const FASTQ_FIELDS: &[&str] = &["id", "description", "sequence", "quality"];
-
 /// What is said where the arena is full.
 const TOO_MUCH: &str = "the chunk's sequences take more than 2 GiB";
 

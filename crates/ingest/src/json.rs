@@ -1,8 +1,8 @@
 //! JSON lines: picks values out by path, without building a tree.
 //!
 //! A string gives its unescaped bytes, a number its text as written, true and false their names. Null, an array or an
-//! object where a key field is wanted is a missing key; in a payload the latter two are their text. A line that is not one JSON value is malformed. Where an object
-//! names a member twice, the last counts. What is skipped is checked for structure, not for UTF-8.
+//! object where a key field is wanted is a missing key; in a payload an array or an object is its text. A line that is not one JSON
+//! value is malformed. Where an object names a member twice, the last counts. What is skipped is checked for structure, not for UTF-8.
 
 use crate::Result;
 use crate::batch::Span;

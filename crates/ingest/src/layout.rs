@@ -3,8 +3,13 @@
 use crate::boundary::Boundary;
 use crate::decoder::PARQUET_MAGIC;
 use crate::path_tree::PathTree;
-use crate::{Delimiter, Error, Format, Options, Payload, Result, fasta, raw};
+use crate::{Delimiter, Error, Format, Options, Payload, Result};
 use std::path::Path;
+
+/// The fields of FASTA, in the order in which its parser finds them, as those below.
+const FASTA_FIELDS: &[&str] = &["id", "description", "sequence"];
+const FASTQ_FIELDS: &[&str] = &["id", "description", "sequence", "quality"];
+const RAW_FIELDS: &[&str] = &["key", "value"];
 
 /// How to parse the chunks of one input.
 #[derive(Debug)]
@@ -84,9 +89,9 @@ impl Layout {
                 Ok(Self::Delimited { delimiter, columns: Columns::new(None, options, path)? })
             }
             Format::JsonLines => Ok(Self::Json(PathTree::new(options.fields())?)),
-            Format::Fasta => Ok(Self::Fasta(Columns::named(fasta::FIELDS, options, path)?)),
-            Format::Fastq => Ok(Self::Fastq(Columns::named(fasta::FASTQ_FIELDS, options, path)?)),
-            Format::Raw => Ok(Self::Raw(Columns::named(raw::FIELDS, options, path)?)),
+            Format::Fasta => Ok(Self::Fasta(Columns::named(FASTA_FIELDS, options, path)?)),
+            Format::Fastq => Ok(Self::Fastq(Columns::named(FASTQ_FIELDS, options, path)?)),
+            Format::Raw => Ok(Self::Raw(Columns::named(RAW_FIELDS, options, path)?)),
             Format::Auto | Format::Lines | Format::Parquet => match options.fields().next() {
                 None => Ok(Self::Lines),
                 Some(field) => Err(Error::InvalidOption {

@@ -49,6 +49,7 @@ mod key;
 #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "columns of Parquet alone have such types"))]
 mod key_text;
 mod layout;
+mod lengths;
 mod options;
 #[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;

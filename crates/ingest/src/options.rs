@@ -20,8 +20,8 @@ pub enum Delimiter {
 #[non_exhaustive]
 pub enum Format {
     /// By the first bytes (Parquet) and by the file name, a compression's ending taken off: `csv`, `tsv`,
-    /// `jsonl`, `ndjson`, `json`, `parquet`, `fasta`, `fa`, `fna`, `faa`, `ffn`, `frn`, `fastq`, `fq`. Anything else, and stdin, is lines; where keys are asked for and
-    /// all of them are numbers, it is fields between blanks.
+    /// `jsonl`, `ndjson`, `json`, `parquet`, `fasta`, `fa`, `fna`, `faa`, `ffn`, `frn`, `fastq`, `fq`. Anything else, and
+    /// stdin, is lines; where keys are asked for and all of them are numbers, it is fields between blanks.
     #[default]
     Auto,
     /// Each line is a key. An empty line is the empty key.

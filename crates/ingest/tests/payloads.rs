@@ -325,7 +325,7 @@ fn json_values_go_along_as_their_text() {
 {"k":4,"w":5}
 {"k":{},"v":1,"w":6}
 "#;
-    let rows = vec![Row::with(b"1", br#"{"a": [1, 2]}	x\ty"#), Row::with(b"2", b"[]\t3")];
+    let rows = vec![Row::with(b"1", b"{\"a\": [1, 2]}\tx\\ty"), Row::with(b"2", b"[]\t3")];
     let expected = Outcome { rows, bad_lines: vec![3, 4, 5] };
     for chunk_bytes in [1, 50, 500] {
         let mut options = options(Format::JsonLines, &["k"], fields(&["v", "w"]), chunk_bytes);
