@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Command::Dedup(arguments) => commands::filter::dedup::run(&arguments),
         Command::Seen(arguments) => commands::seen::run(&arguments),
         Command::Filter(command) => commands::filter::run(&command),
+        Command::Dict(command) => commands::dictionary::run(&command),
         Command::Top(arguments) => commands::top::run(&arguments),
         Command::Estimate(arguments) => commands::estimate::run(&arguments),
         Command::Distinct(arguments) => commands::distinct::run(&arguments),

@@ -97,6 +97,11 @@ fn write_quoted(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
     out.write_all(b"\"")
 }
 
+/// Appends a text with its tabs, line ends and backslashes escaped.
+pub(crate) fn push_escaped(text: &[u8], out: &mut Vec<u8>) {
+    write_escaped(out, text).expect("memory takes what is written to it");
+}
+
 fn write_escaped(out: &mut impl Write, text: &[u8]) -> io::Result<()> {
     for part in text.split_inclusive(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | b'\\')) {
         let (plain, escape) = match part {

@@ -227,7 +227,7 @@ fn flag(bytes: &mut &[u8]) -> Result<bool, Failure> {
 }
 
 /// The version of a state, whether its stream was read to its end, and what follows.
-fn opened<'b>(bytes: &'b [u8], magic: &[u8], newest: u8) -> Result<(u8, bool, &'b [u8]), Failure> {
+pub(crate) fn opened<'b>(bytes: &'b [u8], magic: &[u8], newest: u8) -> Result<(u8, bool, &'b [u8]), Failure> {
     match bytes.strip_prefix(magic).ok_or_else(foreign)? {
         [version, complete @ (0 | 1), rest @ ..] if (1..=newest).contains(version) => {
             Ok((*version, *complete == 1, rest))
@@ -241,7 +241,7 @@ fn opened<'b>(bytes: &'b [u8], magic: &[u8], newest: u8) -> Result<(u8, bool, &'
     }
 }
 
-fn foreign() -> Failure {
+pub(crate) fn foreign() -> Failure {
     Failure::Usage(
         "the store was committed by another command or program, so this one cannot tell where its stream stands; choose \
          another directory"

@@ -122,35 +122,42 @@ pub(crate) struct SeenArguments {
     pub(crate) counts: bool,
 }
 
-/// The keys that a store is asked for.
+/// A store, and the keys that it is asked for.
 #[derive(Args, Debug)]
 pub(crate) struct KeyArguments {
     /// A store that an earlier command made
     #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
     pub(crate) store: PathBuf,
 
-    /// Keys to look up; of a key with several fields, the fields as they are, with tabs between them
-    #[arg(value_name = "KEY", required_unless_present = "keys_from")]
-    pub(crate) keys: Vec<OsString>,
-
-    /// Keys are written as `top --json` prints them: of several fields, a tab in a field is \\t and a backslash \\\\
-    #[arg(long)]
-    pub(crate) escaped: bool,
+    #[command(flatten)]
+    pub(crate) asked: AskedKeys,
 
     /// Keys that are integers are numbers, as programs hash them by hash_u64; a store that this command filled knows by itself
     #[arg(long)]
     integers: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// The keys that a store is asked for.
+#[derive(Args, Debug)]
+pub(crate) struct AskedKeys {
+    /// Keys to look up; of a key with several fields, the fields as they are, with tabs between them
+    #[arg(value_name = "KEY", required_unless_present = "keys_from")]
+    pub(crate) keys: Vec<OsString>,
+
+    /// Keys are written as `top --json` prints them: of several fields, a tab in a field is \\t and a backslash \\
+    #[arg(long)]
+    pub(crate) escaped: bool,
 
     /// A NUL byte ends a key of --keys-from instead of a newline
     #[arg(short = 'z', long)]
     pub(crate) null: bool,
 
     /// Also look up every line of this file, - for standard input, compressed or not; in bulk, with bounded memory, however long it is
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, visible_alias = "keys", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) keys_from: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) output: OutputArguments,
 }
 
 impl KeyArguments {

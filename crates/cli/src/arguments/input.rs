@@ -102,10 +102,10 @@ impl OnError {
 
 /// The fields of one option.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Fields(Vec<String>);
+pub(crate) struct Fields(pub(super) Vec<String>);
 
 /// Fields with commas between them, as a row of CSV has them.
-fn parse_fields(text: &str) -> Result<Fields, String> {
+pub(super) fn parse_fields(text: &str) -> Result<Fields, String> {
     let mut fields = Vec::new();
     let mut rest = text;
     loop {
@@ -168,8 +168,8 @@ pub(crate) struct MachineArguments {
 /// The formats by the names a user types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatName {
-    /// By the file's extension: .csv and .tsv have a header, .jsonl, .ndjson and .json are JSON lines; else lines, or fields
-    /// between blanks where all keys are numbers
+    /// By the file's extension: .csv and .tsv have a header, .jsonl, .ndjson and .json are JSON lines, .fa, .fasta, .fq, .fastq and the
+    /// like are FASTA and FASTQ; else lines, or fields between blanks where all keys are numbers
     #[default]
     Auto,
     /// The whole line is the key
@@ -184,6 +184,12 @@ pub(crate) enum FormatName {
     Jsonl,
     /// Parquet
     Parquet,
+    /// FASTA: the key is the id, up to the first blank; fields are id, description and sequence
+    Fasta,
+    /// FASTQ of four lines a record, as fasta, with quality
+    Fastq,
+    /// Length-prefixed: key length, key, value length, value; lengths are 4 bytes, little-endian
+    Raw,
 }
 
 impl FormatName {
@@ -193,7 +199,7 @@ impl FormatName {
 
     /// The name of a format whose rows do not end where a byte says so.
     pub(crate) fn name_if_quoted(self) -> Option<String> {
-        matches!(self, Self::Csv | Self::Jsonl | Self::Parquet).then(|| self.name())
+        (!matches!(self, Self::Auto | Self::Lines | Self::Delimited | Self::Whitespace)).then(|| self.name())
     }
 
     /// The reader's format, with the delimiter and header that were asked for.
@@ -211,6 +217,9 @@ impl FormatName {
                 Self::Csv => Format::Csv { delimiter: delimiter.unwrap_or(b','), header },
                 Self::Jsonl => Format::JsonLines,
                 Self::Parquet => Format::Parquet,
+                Self::Fasta => Format::Fasta,
+                Self::Fastq => Format::Fastq,
+                Self::Raw => Format::Raw,
             }),
         }
     }

@@ -1,14 +1,21 @@
 //! The command line: one struct a command, with the help that a user reads.
 
+mod dictionary;
 mod filter;
 mod input;
 mod output;
 mod stream;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+pub(crate) use dictionary::{
+    AbsentName, AskArguments, BuildDictionaryArguments, ChangeArguments, CompressionName, ConcatArguments,
+    DictionaryCommand, DictionaryForm, DictionaryPlanArguments, DuplicatesName, GetArguments, HashRange,
+    JoinArguments, MergeName, PairArguments, RankArguments, RemoveArguments, ScanArguments, ShapeArguments,
+    SplitArguments, UpdateArguments,
+};
 pub(crate) use filter::{
-    BuildArguments, DedupArguments, FilterArguments, FilterCommand, FilterInfoArguments, FilterPlanArguments,
-    KeyArguments, MergeArguments, PANES, SeenArguments, WindowLength,
+    AskedKeys, BuildArguments, DedupArguments, FilterArguments, FilterCommand, FilterInfoArguments,
+    FilterPlanArguments, KeyArguments, MergeArguments, PANES, SeenArguments, WindowLength,
 };
 pub(crate) use input::{HashName, InputArguments, MachineArguments, MissingName};
 pub(crate) use output::{Form, OutputArguments};
@@ -42,6 +49,9 @@ pub(crate) enum Command {
     /// Build, merge, plan or look at a filter that remembers which keys were seen
     #[command(subcommand)]
     Filter(FilterCommand),
+    /// Build, ask, change, print, split or join a dictionary: keys with values, on flash, one read a lookup
+    #[command(subcommand)]
+    Dict(DictionaryCommand),
     /// Show the heaviest keys of a store, with lower and upper bounds
     Top(TopArguments),
     /// Show how often keys came, with an upper bound, which is certain, and a lower one, which is for heavy keys, and holds
@@ -78,6 +88,7 @@ impl Command {
         match self {
             Command::Man { .. } => false,
             Command::Dedup(arguments) => !arguments.remove && arguments.output.is_none(),
+            Command::Dict(command) => command.prints(),
             _ => true,
         }
     }

@@ -1,6 +1,7 @@
 //! `overbank info STORE`: what a store holds.
 
-use super::filter;
+use super::dictionary::DictionaryState;
+use super::{dictionary, filter};
 use crate::arguments::StoreArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Align, Page, print_json};
@@ -26,8 +27,13 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         Some(_) => Some(filter::info::facts(&store, &arguments.store)?),
         None => None,
     };
+    let dictionary = match super::has_dictionary(&store) {
+        true => Some(super::open_dictionary(&store, &arguments.store)?.report()),
+        false => None,
+    };
     let run = RunState::from_bytes(&commit.position)
         .or_else(|_| FilterState::from_bytes(&commit.position).map(|state| state.run))
+        .or_else(|_| DictionaryState::from_bytes(&commit.position).map(|state| state.run))
         .ok();
     if arguments.json {
         print_json(&json!({
@@ -46,6 +52,10 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
                 "kind": kind(summary.structure.id),
                 "sketch": sketch_of(&sketches, &summary.name).map(picture::flash_json),
                 "filter": filter.as_ref().filter(|_| summary.structure.id == registry::FILTER.id).map(picture::filter_json),
+                "dictionary": dictionary
+                    .as_ref()
+                    .filter(|_| summary.structure.id == registry::DICTIONARY.id)
+                    .map(dictionary::as_json),
                 "structure": summary.structure.id,
                 "version": summary.structure.version,
                 "files": summary.files,
@@ -105,16 +115,21 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         page.heading("Filter", "");
         picture::filter_lines(&mut page, facts);
     }
+    if let Some(report) = &dictionary {
+        page.heading("Dictionary", "");
+        dictionary::lines(&mut page, report);
+    }
     page.print()?;
     Ok(Outcome::Found)
 }
 
 /// What people call a structure.
 fn kind(structure: u16) -> &'static str {
-    const SHOWN: [(registry::Kind, &str); 5] = [
+    const SHOWN: [(registry::Kind, &str); 6] = [
         (registry::PROFILE, "profile"),
         (registry::FREQUENCY, "counts on flash"),
         (registry::FILTER, "keys seen"),
+        (registry::DICTIONARY, "keys and values"),
         (registry::STREAM_KEY, "what the key is"),
         (registry::OWED_OUTPUT, "rows to print"),
     ];

@@ -9,7 +9,7 @@ use crate::{closed, units};
 use overbank::pipeline::Rows;
 use overbank::profile::{KeyedRows, Parse, ProfilePlan};
 use overbank::{KeyHash, KeyHasher};
-use overbank_ingest::{Batch, Chunk, Missing, Options, Parser, Position, Reader};
+use overbank_ingest::{Batch, Chunk, Format, Missing, Options, Parser, Position, Reader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,6 +32,12 @@ pub(super) fn reader_options(
         return Err(Failure::Usage(format!(
             "--null lets a NUL end rows of --format lines, delimited or whitespace, not {name}"
         )));
+    }
+    if options.format == Format::Raw && arguments.rejects.is_some() {
+        return Err(Failure::Usage(
+            "records of --format raw are no text that could be written to --rejects; leave it away"
+                .to_owned(),
+        ));
     }
     (options.keys, options.key_form) = (arguments.keys(), arguments.key_form());
     (options.weight, options.value) = (weight.cloned(), value.cloned());
@@ -197,6 +203,16 @@ impl ParsedRows {
     #[inline]
     pub(super) fn row(&self, row: usize) -> &[u8] {
         self.batch.row(row)
+    }
+
+    /// The keys, in order.
+    pub(super) fn keys(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.batch.keys()
+    }
+
+    /// What goes with each key, where it is asked for.
+    pub(super) fn payloads(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.batch.payloads()
     }
 
     /// The rows without a key that are kept, in order: each with how many of the rows with one come before it, and its place among all.

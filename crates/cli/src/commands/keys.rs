@@ -6,7 +6,7 @@
 //! They are asked in batches, each answered before the next is read: a file of keys of any length takes the memory of one batch.
 
 use super::input;
-use crate::arguments::KeyArguments;
+use crate::arguments::{AskedKeys, KeyArguments};
 use crate::failure::Failure;
 use crate::stream_fields::StreamFields;
 use crate::units;
@@ -27,7 +27,7 @@ const KEY_BYTES_MAX: usize = 16 << 20;
 
 /// The keys that are asked for, of a store.
 pub(super) struct Keys<'a> {
-    arguments: &'a KeyArguments,
+    asked: &'a AskedKeys,
     hasher: KeyHasher,
     /// The fields that make a key, where the store knows.
     fields: Option<&'a StreamFields>,
@@ -51,10 +51,27 @@ impl<'a> Keys<'a> {
                 arguments.store.display()
             )));
         }
+        Self::in_form(&arguments.asked, store.hasher(), fields, form)
+    }
+
+    /// Keys that are asked for as their bytes, of a store that remembers `fields`.
+    pub(super) fn as_bytes(
+        asked: &'a AskedKeys,
+        store: &Store,
+        fields: Option<&'a StreamFields>,
+    ) -> Result<Self, Failure> {
+        Self::in_form(asked, store.hasher(), fields, KeyForm::Text)
+    }
+
+    fn in_form(
+        asked: &'a AskedKeys,
+        hasher: KeyHasher,
+        fields: Option<&'a StreamFields>,
+        form: KeyForm,
+    ) -> Result<Self, Failure> {
         // A file that is not there is found before anything is printed.
-        let lines =
-            arguments.keys_from.as_deref().map(|path| Lines::open(path, arguments.null)).transpose()?;
-        Ok(Self { arguments, hasher: store.hasher(), fields, form, lines })
+        let lines = asked.keys_from.as_deref().map(|path| Lines::open(path, asked.null)).transpose()?;
+        Ok(Self { asked, hasher, fields, form, lines })
     }
 
     /// Calls `answer` for batches of all keys, in order: those of the command line, then those of the file.
@@ -62,11 +79,11 @@ impl<'a> Keys<'a> {
         self,
         mut answer: impl FnMut(&Batch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let Self { arguments, hasher, fields, form, lines } = self;
+        let Self { asked, hasher, fields, form, lines } = self;
         let mut batch = Batch::default();
         let mut visit = |written: &[u8]| {
             let key = match fields.map(StreamFields::len) {
-                Some(fields @ 2..) if !arguments.escaped => joined(written, fields),
+                Some(fields @ 2..) if !asked.escaped => joined(written, fields),
                 _ => Cow::Borrowed(written),
             };
             batch.push(&key, form.hash(&hasher, &key));
@@ -76,7 +93,7 @@ impl<'a> Keys<'a> {
             }
             Ok(())
         };
-        for key in &arguments.keys {
+        for key in &asked.keys {
             visit(key.as_bytes())?;
         }
         lines.map_or(Ok(()), |lines| lines.each(&mut visit))?;
@@ -137,10 +154,14 @@ pub(super) fn as_json(key: &[u8], facts: &Value) -> Value {
     object.insert("key".to_owned(), String::from_utf8_lossy(key).into());
     object.extend(facts.as_object().into_iter().flatten().map(|(name, fact)| (name.clone(), fact.clone())));
     if std::str::from_utf8(key).is_err() {
-        let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        object.insert("key_hex".to_owned(), hex.into());
+        object.insert("key_hex".to_owned(), hex(key).into());
     }
     object.into()
+}
+
+/// Bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Keys that are asked together.

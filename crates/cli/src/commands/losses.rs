@@ -131,7 +131,7 @@ impl<F: Fn(u64) -> Option<ProfilePlan>> Budget<F> {
     pub(super) fn explain(&self, error: Error) -> Failure {
         let memory = units::bytes(self.memory_bytes);
         match &error {
-            Error::RowTooLong { path, line, bytes, is_whole, is_quoted, limit_bytes } => {
+            Error::RowTooLong { path, line, bytes, is_whole, is_quoted, limit_bytes, .. } => {
                 let remedy = self.remedy(|plan| plan.row_bytes_max(self.threads) as u64 >= *bytes);
                 Failure::Usage(format!(
                     "line {} of {} has a row of {}{}, and --memory {memory} has room for rows of {}; {remedy}{}",

@@ -2,6 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod count;
+pub(crate) mod dictionary;
 pub(crate) mod distinct;
 pub(crate) mod estimate;
 pub(crate) mod filter;
@@ -27,12 +28,16 @@ pub(crate) mod verify;
 
 use crate::arguments::{HashName, MachineArguments};
 use crate::failure::Failure;
+use overbank::Dictionary;
 use overbank::profile::{Profile, ProfileOptions};
 use overbank::store::{Store, StoreOptions};
 use std::path::Path;
 
 /// The name of the profile in its store.
 const PROFILE: &str = "profile";
+
+/// The name of the dictionary in its store.
+const DICTIONARY: &str = "dictionary";
 
 /// How many of the heaviest keys are shown, unless told otherwise.
 pub(crate) const TOP: usize = 10;
@@ -45,6 +50,30 @@ pub(crate) fn open_to_read(directory: &Path) -> Result<Store, Failure> {
 /// Whether a store holds a profile.
 fn has_profile(store: &Store) -> bool {
     store.record(PROFILE).is_some()
+}
+
+/// Whether a store holds a dictionary.
+fn has_dictionary(store: &Store) -> bool {
+    store.record(DICTIONARY).is_some()
+}
+
+/// What is wrong with asking a dictionary for what it does not hold.
+fn holds_dictionary(place: &Path) -> Failure {
+    Failure::Usage(format!(
+        "{} holds keys with values: ask it with `overbank dict get`, scan or info, or name another store",
+        place.display()
+    ))
+}
+
+/// The dictionary of a store at `place`, in the memory that it was written with, which its indexes surely fit.
+fn open_dictionary(store: &Store, place: &Path) -> Result<Dictionary, Failure> {
+    let stored = Dictionary::stored_options(store, DICTIONARY)?;
+    let memory_bytes = stored.chosen_memory_bytes();
+    if memory_bytes <= store.budget().budget_bytes() {
+        return Ok(store.dictionary(DICTIONARY, stored)?);
+    }
+    let store = Store::open_read_only(place, StoreOptions::new().memory_bytes(memory_bytes))?;
+    Ok(store.dictionary(DICTIONARY, stored)?)
 }
 
 /// Opens the store of a run, or makes it; `options` have the seed and the hash of `machine`.
@@ -80,6 +109,9 @@ pub(crate) fn open_profile(directory: &Path) -> Result<(Store, Profile), Failure
              or count made",
             directory.display()
         )));
+    }
+    if !has_profile(&store) && has_dictionary(&store) {
+        return Err(holds_dictionary(directory));
     }
     if store.summaries().is_empty() {
         return Err(Failure::Usage(format!(

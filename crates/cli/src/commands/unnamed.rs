@@ -63,7 +63,7 @@ impl<'p> Unnamed<'p> {
             .and_then(|()| File::open(parent(self.place))?.sync_all());
         if let Err(error) = named {
             return Err(Failure::Usage(format!(
-                "cannot name the merged store {}: {error}; name another directory",
+                "cannot name the new store {}: {error}; name another directory",
                 self.place.display()
             )));
         }
@@ -158,7 +158,7 @@ fn give_up(unfinished: Option<&Path>) -> ! {
             std::thread::yield_now();
         }
     }
-    let failure = Failure::Interrupted("interrupted; nothing was merged".to_owned());
+    let failure = Failure::Interrupted("interrupted; nothing was changed".to_owned());
     failure.say();
     std::process::exit(failure.exit_code().into());
 }

@@ -4,8 +4,9 @@ use crate::arguments::StoreArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Page, print_json};
 use crate::units;
+use overbank::Error;
 use overbank::frequency::FrequencyOptions;
-use overbank::store::{CommitId, VerifyReport};
+use overbank::store::{CommitId, Damage, VerifyReport};
 use serde_json::json;
 use std::path::Path;
 
@@ -58,7 +59,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         return Ok(Outcome::Found);
     }
     Err(Failure::Usage(format!(
-        "{} is damaged in {}; restore it from a copy, or profile the stream again",
+        "{} is damaged in {}; restore it from a copy, or make it again from its stream",
         arguments.store.display(),
         units::counted(report.damaged.len() as u64, "place")
     )))
@@ -73,7 +74,27 @@ fn verify(directory: &Path) -> Result<(VerifyReport, CommitId), Failure> {
         .iter()
         .map(|summary| store.frequency(&summary.name, FrequencyOptions::new()))
         .collect();
-    let report = store.verify()?;
+    let mut report = store.verify()?;
     drop(sketches);
+    if super::has_dictionary(&store) {
+        // Whole files may yet contradict each other, or what they say of themselves.
+        let checked = super::open_dictionary(&store, directory).and_then(|one| Ok(one.verify()?));
+        // Where a block is damaged, that was told already.
+        let damage = checked.map_or_else(damage_of, |()| Ok(None))?.filter(|_| report.is_whole());
+        report.damaged.extend(damage);
+    }
     Ok((report, store.commit_info().commit))
+}
+
+/// The damage that a failure tells of, if it does.
+fn damage_of(failure: Failure) -> Result<Option<Damage>, Failure> {
+    match failure {
+        Failure::Overbank(error) => match &error {
+            Error::Corrupt { path, at, .. } => {
+                Ok(Some(Damage { file: path.display().to_string(), offset: *at, what: error.to_string() }))
+            }
+            _ => Err(error.into()),
+        },
+        failure => Err(failure),
+    }
 }

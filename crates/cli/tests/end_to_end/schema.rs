@@ -151,3 +151,39 @@ fn what_is_remembered_is_as_published() {
     }
     schema.holds("filter_plan", &overbank("filter plan --keys 1e9 --json").run().text());
 }
+
+#[test]
+fn what_a_dictionary_says_is_as_published() {
+    let schema = Schema::published();
+    let place = tempfile::tempdir().unwrap();
+    let [store, one, two, all, join] =
+        ["store", "one", "two", "all", "join"].map(|name| place.path().join(name));
+    let pairs = file(place.path(), "pairs", b"a\t1\nb\t\xff\n\xfe\tx\n\t\n");
+    let fields = "--format delimited --key 1 --value 2";
+    let run = asked(&format!("dict build --json {fields} --ranks --merge append"), &store).with(&pairs).run();
+    schema.holds("dict_change", &run.text());
+    schema.holds(
+        "dict_change",
+        &asked(&format!("dict update --json {fields}"), &store).with(&pairs).run().text(),
+    );
+    schema.holds("dict_change", &asked("dict delete --json", &store).fed("a\n").run().text());
+    schema.holds("dict_pair", &asked("dict scan --as json", &store).run().text());
+    schema.holds("dict_pair", &asked("dict get --as json --absent", &store).with("b").with("a").run().out);
+    schema.holds("dict_info", &asked("dict info --json", &store).run().text());
+    schema.holds("info", &asked("info --json", &store).run().text());
+    schema.holds("dict_split", &asked("dict split --json", &store).with(&one).with(&two).run().text());
+    schema.holds("dict_info", &asked("dict concat --json", &all).with(&one).with(&two).run().text());
+    schema.holds("dict_rank", &asked("dict rank --json", &all).with("b").with("a").run().out);
+    schema.holds("dict_join", &asked("dict join --json", &store).fed("c\nd\n").run().err);
+    schema.holds(
+        "dict_plan",
+        &overbank("dict plan --items 1e9 --key-bytes 40 --value-bytes 1e3 --json").run().text(),
+    );
+    asked("dict build", &join).fed("k\n").run().text();
+    let segment = std::fs::read_dir(&join).unwrap().map(|entry| entry.unwrap().path());
+    let segment = segment.filter(|path| path.extension().is_some_and(|end| end == "seg")).last().unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    schema.holds("verify", &asked("verify --json", &join).run().out);
+}

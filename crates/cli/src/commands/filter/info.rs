@@ -2,7 +2,7 @@
 
 use super::NAME;
 use crate::arguments::FilterInfoArguments;
-use crate::commands::{has_profile, open_to_read};
+use crate::commands::{has_dictionary, has_profile, holds_dictionary, open_to_read};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::{Page, print_json};
 use crate::picture::{self, FilterFacts};
@@ -40,6 +40,9 @@ pub(super) fn require_filter(store: &Store, place: &Path) -> Result<(), Failure>
              dedup --store or filter build made",
             place.display()
         )));
+    }
+    if has_dictionary(store) {
+        return Err(holds_dictionary(place));
     }
     if store.record(NAME).is_none() {
         return Err(Failure::Usage(format!(

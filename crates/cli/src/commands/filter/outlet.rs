@@ -22,23 +22,23 @@ const PIPE_BYTES: usize = 4096;
 
 /// How to get away from an output that has no room when a signal comes.
 #[derive(Debug, Default)]
-pub(super) struct Escape {
+pub(in crate::commands) struct Escape {
     /// What can be read, or is closed at its other end, once a signal has come.
-    pub(super) call: Option<OwnedFd>,
+    pub(in crate::commands) call: Option<OwnedFd>,
     /// Where rows go that the output does not take any more; without it, nowhere.
-    pub(super) owed: Option<File>,
+    pub(in crate::commands) owed: Option<File>,
 }
 
 /// Bytes that did not go out, in a file without a name.
 #[derive(Debug)]
-pub(super) struct Owed {
-    pub(super) file: File,
-    pub(super) bytes: u64,
+pub(in crate::commands) struct Owed {
+    pub(in crate::commands) file: File,
+    pub(in crate::commands) bytes: u64,
 }
 
 /// A file, pipe or terminal that is written to.
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub(in crate::commands) struct Outlet {
     file: File,
     /// How many bytes may be written at a time where there is room; of a regular file, any number.
     step_bytes: Option<usize>,
@@ -53,7 +53,7 @@ pub(super) struct Outlet {
 
 /// Opens a named pipe once somebody reads it, which a call need not wait for: then there is none. Opening it to be read too would find
 /// room at once, and lose the rows if nobody came.
-pub(super) fn open_pipe(path: &Path, call: Option<&OwnedFd>) -> io::Result<Option<File>> {
+pub(in crate::commands) fn open_pipe(path: &Path, call: Option<&OwnedFd>) -> io::Result<Option<File>> {
     let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
     let step = Timespec::try_from(READER_STEP).map_err(|_| ErrorKind::InvalidInput)?;
     loop {
@@ -72,7 +72,7 @@ pub(super) fn open_pipe(path: &Path, call: Option<&OwnedFd>) -> io::Result<Optio
 
 impl Outlet {
     /// Writes to `file`.
-    pub(super) fn new(file: File) -> io::Result<Self> {
+    pub(in crate::commands) fn new(file: File) -> io::Result<Self> {
         let kind = file.metadata()?.file_type();
         let (file, step_bytes) = match kind {
             _ if kind.is_file() => (file, None),
@@ -89,22 +89,22 @@ impl Outlet {
     }
 
     /// From now on, writes until the call of `escape` comes and there is no room; then to where it says.
-    pub(super) fn leave_by(&mut self, escape: Escape) {
+    pub(in crate::commands) fn leave_by(&mut self, escape: Escape) {
         self.call = escape.call;
         self.owed = escape.owed.map(|file| Owed { file, bytes: 0 });
     }
 
-    pub(super) fn file(&self) -> &File {
+    pub(in crate::commands) fn file(&self) -> &File {
         &self.file
     }
 
     /// Whether it was called away from a file without room: what is written since is owed.
-    pub(super) fn has_left(&self) -> bool {
+    pub(in crate::commands) fn has_left(&self) -> bool {
         self.has_left
     }
 
     /// What did not go out, if anything did not. What is written from now on is lost.
-    pub(super) fn take_owed(&mut self) -> Option<Owed> {
+    pub(in crate::commands) fn take_owed(&mut self) -> Option<Owed> {
         self.owed.take_if(|owed| owed.bytes > 0)
     }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 const BUFFER_BYTES: usize = 128 << 10;
 
 /// The output of rows.
-pub(super) struct Output {
+pub(in crate::commands) struct Output {
     out: Form,
     /// Whether the last row had no line end.
     is_open: bool,
@@ -28,7 +28,7 @@ enum Form {
 
 impl Output {
     /// Opens `place` to go on behind `resumed`, for text or for what Parquet is `wanted`; as [`Sink::open`].
-    pub(super) fn open(
+    pub(in crate::commands) fn open(
         place: Place<'_>,
         resumed: Option<&Mark>,
         escape: Escape,
@@ -54,7 +54,10 @@ impl Output {
     }
 
     /// As [`Sink::check`].
-    pub(super) fn check<'p>(&self, inputs: impl Iterator<Item = &'p Path>) -> Result<(), Failure> {
+    pub(in crate::commands) fn check<'p>(
+        &self,
+        inputs: impl Iterator<Item = &'p Path>,
+    ) -> Result<(), Failure> {
         match &self.out {
             Form::Text(out) => out.get_ref().check(inputs),
             // That was done when it was opened.
@@ -63,7 +66,7 @@ impl Output {
     }
 
     /// Gets ready to print; as [`Sink::start`].
-    pub(super) fn start(&mut self) -> Result<(), Failure> {
+    pub(in crate::commands) fn start(&mut self) -> Result<(), Failure> {
         match &mut self.out {
             Form::Text(out) => out.get_mut().start(),
             // That was done when it was opened.
@@ -72,13 +75,13 @@ impl Output {
     }
 
     /// Whether the output is nothing before it is whole.
-    pub(super) fn is_parquet(&self) -> bool {
+    pub(in crate::commands) fn is_parquet(&self) -> bool {
         matches!(self.out, Form::Parquet(_))
     }
 
     /// Writes a row; the last row of an input may lack a line end, which it gets if another follows.
     #[inline]
-    pub(super) fn row(&mut self, row: &[u8]) -> Result<(), Failure> {
+    pub(in crate::commands) fn row(&mut self, row: &[u8]) -> Result<(), Failure> {
         let out = match &mut self.out {
             Form::Text(out) => out,
             Form::Parquet(out) => return out.row(row),
@@ -91,14 +94,14 @@ impl Output {
     }
 
     /// Writes a part of rows that were written to another run's output.
-    pub(super) fn part(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(in crate::commands) fn part(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Form::Text(out) = &mut self.out else { return Ok(()) };
         self.is_open = bytes.last() != Some(&self.line_end);
         write(out, bytes)
     }
 
     /// Whether a signal came while the output had no room.
-    pub(super) fn has_left(&self) -> bool {
+    pub(in crate::commands) fn has_left(&self) -> bool {
         match &self.out {
             Form::Text(out) => out.get_ref().has_left(),
             Form::Parquet(_) => false,
@@ -106,7 +109,7 @@ impl Output {
     }
 
     /// What was flushed and did not go out because a signal came; nothing may be written behind it.
-    pub(super) fn take_owed(&mut self) -> Option<Owed> {
+    pub(in crate::commands) fn take_owed(&mut self) -> Option<Owed> {
         match &mut self.out {
             Form::Text(out) => out.get_mut().take_owed(),
             Form::Parquet(_) => None,
@@ -114,7 +117,7 @@ impl Output {
     }
 
     /// Hands on what is written so far.
-    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+    pub(in crate::commands) fn flush(&mut self) -> Result<(), Failure> {
         match &mut self.out {
             Form::Text(out) => out.flush().map_err(|error| out.get_ref().failure(error)),
             Form::Parquet(_) => Ok(()),
@@ -122,7 +125,7 @@ impl Output {
     }
 
     /// Makes what is written so far as durable as it can be, and says how far it got; `ended` if nothing more will be printed.
-    pub(super) fn mark(&mut self, ended: bool) -> Result<Mark, Failure> {
+    pub(in crate::commands) fn mark(&mut self, ended: bool) -> Result<Mark, Failure> {
         self.flush()?;
         match &mut self.out {
             Form::Text(out) => out.get_mut().mark(ended, self.is_open),
@@ -131,7 +134,7 @@ impl Output {
     }
 
     /// The last row is written: the output is whole.
-    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+    pub(in crate::commands) fn finish(&mut self) -> Result<(), Failure> {
         self.flush()?;
         match &mut self.out {
             Form::Text(out) => out.get_mut().finish(),

@@ -13,7 +13,7 @@ use crate::run_state::RunState;
 use overbank::KeyHasher;
 use overbank::pipeline::{self, Group, Stages};
 use overbank::profile::{Parse, ProfilePlan};
-use overbank_ingest::{Options, Position, Reader, Waiter};
+use overbank_ingest::{Format, Options, Payload, Position, Reader, Waiter};
 use std::io::{IsTerminal, stdout};
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A pipe that has nothing for so long gets the answers to what it said: below what people notice.
-pub(super) const PAUSE: Duration = Duration::from_millis(100);
+pub(in crate::commands) const PAUSE: Duration = Duration::from_millis(100);
 
 /// What takes the rows of a stream, chunk by chunk, in order.
-pub(super) trait Take: Send {
+pub(in crate::commands) trait Take: Send {
     /// The stream starts where `reader` stands.
     fn begin(&mut self, reader: &Reader) -> Result<(), Failure>;
 
@@ -40,7 +40,7 @@ pub(super) trait Take: Send {
 
 /// What is printed of rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Printed {
+pub(in crate::commands) enum Printed {
     Nothing,
     /// The rows as they stand, or what names those of Parquet.
     Rows,
@@ -48,41 +48,47 @@ pub(super) enum Printed {
 }
 
 /// A stream about to be read.
-pub(super) struct Pass<'a> {
+pub(in crate::commands) struct Pass<'a> {
     arguments: &'a InputArguments,
     options: Options,
     memory_bytes: u64,
-    pub(super) threads: usize,
+    pub(in crate::commands) threads: usize,
     /// Whether it was to go on with an earlier pass.
-    pub(super) resumes: bool,
+    pub(in crate::commands) resumes: bool,
     /// Whether it adds to what an earlier pass left out.
-    pub(super) appends: bool,
+    pub(in crate::commands) appends: bool,
     /// How many keys the run had found that it goes on with.
-    pub(super) keys_before: u64,
+    pub(in crate::commands) keys_before: u64,
     is_quiet: bool,
 }
 
 /// How a pass went.
-pub(super) struct Passed {
-    pub(super) seconds: f64,
-    pub(super) losses: Losses,
+pub(in crate::commands) struct Passed {
+    pub(in crate::commands) seconds: f64,
+    pub(in crate::commands) losses: Losses,
     /// What the inputs failed by that were not read to their end.
-    pub(super) failures: Vec<Failure>,
+    pub(in crate::commands) failures: Vec<Failure>,
     /// How many inputs there are.
-    pub(super) inputs: usize,
+    pub(in crate::commands) inputs: usize,
     /// Whether the stream was read to its end, not interrupted.
-    pub(super) complete: bool,
+    pub(in crate::commands) complete: bool,
 }
 
 impl<'a> Pass<'a> {
     /// A pass over the rows of `arguments`, of which `printed` is needed.
-    pub(super) fn new(
+    pub(in crate::commands) fn new(
         arguments: &'a InputArguments,
         machine: &crate::arguments::MachineArguments,
         printed: Printed,
         interrupt: &Interrupt,
     ) -> Result<Self, Failure> {
         let mut options = input::reader_options(arguments, None, None, printed != Printed::Nothing)?;
+        if options.format == Format::Raw && printed == Printed::Rows {
+            return Err(Failure::Usage(
+                "records of --format raw are no lines that could be passed on; ask for --row-numbers, or write the input as CSV first"
+                    .to_owned(),
+            ));
+        }
         let threads = fit_chunks(&mut options, machine)?;
         options.keep_rows = printed == Printed::Rows;
         options.number_rows = printed == Printed::Numbers;
@@ -95,28 +101,37 @@ impl<'a> Pass<'a> {
         Ok(Self { arguments, options, memory_bytes, threads, resumes, appends, keys_before, is_quiet })
     }
 
+    /// Has `payload` go along with each key; `has_escapes` says of delimited fields that they are written with escapes.
+    pub(in crate::commands) fn with_payload(mut self, payload: Payload, has_escapes: bool) -> Self {
+        // What is joined or unescaped takes as much again as the text.
+        self.options.chunk_bytes = (self.options.chunk_bytes / 2).max(1);
+        self.options.chunk_lines = (self.options.chunk_lines / 2).max(1);
+        (self.options.payload, self.options.has_escapes) = (payload, has_escapes);
+        self
+    }
+
     /// Finds an input that is not there, before there is a store.
-    pub(super) fn check_inputs(&self) -> Result<(), Failure> {
+    pub(in crate::commands) fn check_inputs(&self) -> Result<(), Failure> {
         Ok(Reader::open(self.options.clone()).map(drop)?)
     }
 
     /// The inputs, if rows that are printed are to be written as Parquet: if they come from there.
-    pub(super) fn parquet_inputs(&self) -> Result<Option<Vec<PathBuf>>, Failure> {
+    pub(in crate::commands) fn parquet_inputs(&self) -> Result<Option<Vec<PathBuf>>, Failure> {
         if self.options.keep_rows { Ok(overbank_ingest::parquet_inputs(&self.options)?) } else { Ok(None) }
     }
 
     /// What a Parquet file may take.
-    pub(super) fn parquet_bytes_max(&self) -> usize {
+    pub(in crate::commands) fn parquet_bytes_max(&self) -> usize {
         self.options.parquet_bytes_max
     }
 
     /// The clock of the pass.
-    pub(super) fn clock(&self) -> Arc<dyn Waiter> {
+    pub(in crate::commands) fn clock(&self) -> Arc<dyn Waiter> {
         Arc::clone(&self.options.waiter)
     }
 
     /// Reads from where `resumed` stood, or from the start, to the end or an interrupt.
-    pub(super) fn run(
+    pub(in crate::commands) fn run(
         self,
         hasher: KeyHasher,
         resumed: Option<&RunState>,

@@ -7,14 +7,15 @@
 //!
 //! Invariants:
 //! 1. Rows come out in the order in which they came; the answers do not depend on chunks, threads or memory.
-//! 2. Keys that are asked for together cost less, in RAM and far less on flash. Rows wait no longer than a pause or ten times what the last
-//!    answer took, so that waiting costs at most a tenth more than asking. What a slow reader of the output takes is not counted.
+//! 2. Keys that are asked for together cost less, in RAM and far less on flash. Rows wait no longer than [`Patience`] says. What a slow
+//!    reader of the output takes is not counted.
 //! 3. Rows without a key are no repeats: they come out in their place, and never of the inverted command.
 //! 4. A commit is made when no row waits, behind the chunk that it names: what it remembers was printed before, or is owed.
 
 use super::output::Output;
 use super::owed;
-use super::pass::{PAUSE, Take};
+use super::pass::Take;
+use super::patience::Patience;
 use super::scratch::Scratch;
 use super::session::{Session, spool_bytes, waiting_bytes};
 use super::spool::Spool;
@@ -32,13 +33,6 @@ use overbank_ingest::{Chunk, Position, Reader, Waiter};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How many times as long as an answer takes its rows may wait for it.
-const PATIENCE: u32 = 10;
-/// A shorter wait is not noticed.
-const WAIT_LEAST: Duration = PAUSE;
-/// An answer comes so long before its rows would have waited too long: twice the time until the next chunk of a live stream.
-const AHEAD: Duration = PAUSE.checked_div(2).expect("two is not zero");
 
 /// Prints the rows of a stream whose keys are new, or the others.
 pub(super) struct Sieve<'s> {
@@ -60,8 +54,7 @@ pub(super) struct Sieve<'s> {
     committed_at: Instant,
     /// Whether something came that is not committed.
     has_news: bool,
-    waiting_since: Instant,
-    last_answer: Duration,
+    patience: Patience,
 }
 
 /// What a sieve does by time.
@@ -91,7 +84,7 @@ impl<'s> Sieve<'s> {
         output: Output,
         pace: Pace,
     ) -> Result<Self, Failure> {
-        let now = pace.clock.now();
+        let (now, patience) = (pace.clock.now(), Patience::new(Arc::clone(&pace.clock)));
         let resumed = session.resumed.as_ref();
         let header = if resumed.is_some_and(|state| state.run.position.chunks() > 0) {
             Header::Printed
@@ -114,8 +107,7 @@ impl<'s> Sieve<'s> {
             counts: RowCounts::default(),
             committed_at: now,
             has_news: false,
-            waiting_since: now,
-            last_answer: Duration::ZERO,
+            patience,
         })
     }
 
@@ -161,7 +153,7 @@ impl<'s> Sieve<'s> {
     fn take_range(&mut self, rows: &ParsedRows, mut range: Range<usize>) -> Result<(), Failure> {
         while !range.is_empty() {
             if self.arrivals.is_empty() {
-                self.waiting_since = rows.chunk().since();
+                self.patience.begin(rows.chunk().since());
             }
             let taken = self.arrivals.push(&rows.hashes()[range.clone()]);
             for row in range.start..range.start + taken {
@@ -184,9 +176,8 @@ impl<'s> Sieve<'s> {
         if self.arrivals.is_empty() {
             return Ok(());
         }
-        let started = self.pace.clock.now();
-        let answers = self.arrivals.insert_if_absent(self.session.filter())?;
-        self.last_answer = self.pace.clock.now().duration_since(started);
+        let (arrivals, filter) = (&mut self.arrivals, self.session.filter());
+        let answers = self.patience.time(|| arrivals.insert_if_absent(filter))?;
         let (keeps_new, counts, output) = (self.keeps_new, &mut self.counts, &mut self.output);
         counts.new += answers.iter().filter(|&&new| new).count() as u64;
         self.spool.replay(answers.iter().map(|&new| new == keeps_new), self.scratch, |row, is_certain| {
@@ -197,9 +188,7 @@ impl<'s> Sieve<'s> {
     }
 
     fn is_overdue(&self) -> bool {
-        !self.arrivals.is_empty()
-            && self.pace.clock.now() + AHEAD
-                >= self.waiting_since + WAIT_LEAST.max(PATIENCE * self.last_answer)
+        !self.arrivals.is_empty() && self.patience.is_over()
     }
 
     /// Passes on the header of the first table; one output has one header.

@@ -31,17 +31,17 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// What the arguments say of the output.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(in crate::commands) struct Place<'a> {
     /// The file of `--output`; without one, standard output.
-    pub(super) file: Option<&'a Path>,
+    pub(in crate::commands) file: Option<&'a Path>,
     /// Whether what is printed is committed as it comes; otherwise a file is nothing before it is whole.
-    pub(super) commits: bool,
+    pub(in crate::commands) commits: bool,
     /// Whether a run is to be gone on with.
-    pub(super) resumes: bool,
+    pub(in crate::commands) resumes: bool,
 }
 
 /// Where printed bytes go.
-pub(super) struct Sink {
+pub(in crate::commands) struct Sink {
     outlet: Outlet,
     /// How messages call it.
     shown: String,
@@ -72,7 +72,11 @@ struct Draft {
 impl Sink {
     /// Opens `place`. Where there is a store, what is printed will be committed; a run that goes on behind `resumed` is refused
     /// unless the output holds what was committed. Nothing is changed before [`Sink::start`].
-    pub(super) fn open(place: Place<'_>, resumed: Option<&Mark>, escape: Escape) -> Result<Self, Failure> {
+    pub(in crate::commands) fn open(
+        place: Place<'_>,
+        resumed: Option<&Mark>,
+        escape: Escape,
+    ) -> Result<Self, Failure> {
         let resumed = resumed.filter(|mark| mark.kind != MarkKind::Nothing);
         let mut sink = match place.file {
             None => Self::standard()?,
@@ -253,7 +257,10 @@ impl Sink {
     }
 
     /// Refuses an output that is one of `inputs`.
-    pub(super) fn check<'p>(&self, inputs: impl Iterator<Item = &'p Path>) -> Result<(), Failure> {
+    pub(in crate::commands) fn check<'p>(
+        &self,
+        inputs: impl Iterator<Item = &'p Path>,
+    ) -> Result<(), Failure> {
         for input in inputs {
             let path = if input == Path::new("-") { Path::new("/proc/self/fd/0") } else { input };
             let identity = fs::metadata(path).ok().filter(fs::Metadata::is_file);
@@ -273,7 +280,7 @@ impl Sink {
     }
 
     /// Gets ready to print behind what was committed: cuts off what comes after it.
-    pub(super) fn start(&mut self) -> Result<(), Failure> {
+    pub(in crate::commands) fn start(&mut self) -> Result<(), Failure> {
         if let Some(length) = self.cut_to {
             let mut file = self.outlet.file();
             let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
@@ -283,7 +290,7 @@ impl Sink {
     }
 
     /// Where it is that a file which begins at its start cannot begin, if so it is.
-    pub(super) fn takes_no_whole(&self) -> Option<&'static str> {
+    pub(in crate::commands) fn takes_no_whole(&self) -> Option<&'static str> {
         if self.outlet.file().is_terminal() {
             return Some("to a terminal");
         }
@@ -291,17 +298,17 @@ impl Sink {
     }
 
     /// Whether a signal came while the output had no room.
-    pub(super) fn has_left(&self) -> bool {
+    pub(in crate::commands) fn has_left(&self) -> bool {
         self.outlet.has_left()
     }
 
     /// What was flushed and did not go out because a signal came; nothing may be written behind it.
-    pub(super) fn take_owed(&mut self) -> Option<Owed> {
+    pub(in crate::commands) fn take_owed(&mut self) -> Option<Owed> {
         self.outlet.take_owed()
     }
 
     /// Makes what was printed as durable as it can be, and says how far that is.
-    pub(super) fn mark(&mut self, ended: bool, is_open: bool) -> Result<Mark, Failure> {
+    pub(in crate::commands) fn mark(&mut self, ended: bool, is_open: bool) -> Result<Mark, Failure> {
         announce::at("printed");
         let Some(printed) = &self.printed else { return Ok(Mark::default()) };
         let mark = Mark { ended, is_open, start: self.start, bytes: printed.bytes, ..Mark::default() };
@@ -312,7 +319,7 @@ impl Sink {
     }
 
     /// Gives the output its name, if it has none yet.
-    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+    pub(in crate::commands) fn finish(&mut self) -> Result<(), Failure> {
         let Some(draft) = self.draft.take() else { return Ok(()) };
         announce::at("finishing");
         let named = self.outlet.file().sync_all().and_then(|()| draft.put_in_place(self.outlet.file()));
@@ -320,7 +327,7 @@ impl Sink {
     }
 
     /// The failure of a write.
-    pub(super) fn failure(&self, error: io::Error) -> Failure {
+    pub(in crate::commands) fn failure(&self, error: io::Error) -> Failure {
         Failure::output(&self.shown, error)
     }
 }
