@@ -379,6 +379,31 @@ fn parts_put_together_are_the_whole() {
 }
 
 #[test]
+fn ranks_number_the_keys_without_a_gap() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let keys: Vec<String> = (0..20_000).map(|i| format!("key-{i}")).collect();
+    dict("build --ranks", &store).fed(keys.join("\n")).run().json();
+    let list = file(place.path(), "list", keys.join("\n"));
+    let text = asked("rank --output tsv --keys", &store).with(&list).run().text();
+    let mut ranks: Vec<usize> =
+        text.lines().map(|line| line.split_once('\t').unwrap().0.parse().unwrap()).collect();
+    // They are the places in a scan.
+    let scan = asked("scan", &store).run().text();
+    for (place, line) in scan.lines().enumerate().step_by(997) {
+        let key = line.trim_end_matches('\t');
+        assert_eq!(ranks[keys.iter().position(|other| other == key).unwrap()], place);
+    }
+    ranks.sort_unstable();
+    assert!(ranks.into_iter().eq(0..20_000));
+    let absent = asked("rank --json nothing", &store).run();
+    assert_eq!((absent.code, absent.out.as_str()), (Some(1), "{\"key\":\"nothing\",\"rank\":null}\n"));
+    let plain = place.path().join("plain");
+    dict("build", &plain).fed("a\n").run().json();
+    asked("rank a", &plain).run().fails_naming(&["keeps no ranks", "--ranks"]);
+}
+
+#[test]
 fn pages_fit_and_say_what_there_is() {
     let place = tempfile::tempdir().unwrap();
     let store = place.path().join("store");

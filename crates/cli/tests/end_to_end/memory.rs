@@ -138,6 +138,23 @@ fn a_longer_stream_takes_no_more_memory() {
 }
 
 #[test]
+fn dictionaries_are_built_and_asked_within_the_budget_and_the_allowance() {
+    let place = tempfile::tempdir().unwrap();
+    let input = distinct_keys(place.path(), 1_000_000);
+    let [built, one, two, all, out] =
+        ["built", "one", "two", "all", "out"].map(|name| place.path().join(name));
+    let done = |ran: Ran| assert_eq!(ran.code, Some(0), "{}", ran.err);
+    // These tell no peak: the group's limit is the judge.
+    let build = "dict build --quiet --value-row --memory 32MiB -j 8";
+    done(run_within(32 * MIB, build, &[&built, &input]));
+    done(run_within(32 * MIB, "dict get --memory 32MiB --keys", &[&input, &built]));
+    done(run_within(32 * MIB, "dict join --quiet --memory 32MiB -j 8 --output", &[&out, &built, &input]));
+    done(run_within(32 * MIB, "dict scan --memory 32MiB --output", &[&out, &built]));
+    done(run_within(32 * MIB, "dict split --memory 32MiB", &[&built, &one, &two]));
+    done(run_within(32 * MIB, "dict concat --memory 32MiB", &[&all, &two, &one]));
+}
+
+#[test]
 fn filters_are_built_merged_and_asked_within_the_budget_and_the_allowance() {
     let place = tempfile::tempdir().unwrap();
     let input = distinct_keys(place.path(), 1_000_000);
