@@ -119,6 +119,8 @@ names! {
         BitsPerKey = "bits_per_key",
         BytesPerKey = "bytes_per_key",
         BlocksPerOp = "blocks_per_op",
+        ReadBytesPerOp = "read_bytes_per_op",
+        WrittenBytesPerOp = "written_bytes_per_op",
         FrontBitsPerKey = "front_bits_per_key",
         P50Ns = "p50_ns",
         P99Ns = "p99_ns",
@@ -149,6 +151,7 @@ impl Metric {
             Self::BitsPerKey | Self::FrontBitsPerKey => "bits/key",
             Self::BytesPerKey => "bytes/key",
             Self::BlocksPerOp => "blocks/op",
+            Self::ReadBytesPerOp | Self::WrittenBytesPerOp => "bytes/op",
             Self::ErrorAvg
             | Self::ErrorMax
             | Self::F1

@@ -26,6 +26,9 @@ struct Arguments {
     /// Samples of each engine, instead of as many as the size wants: fewer end sooner and tell less.
     #[arg(long, value_name = "N")]
     rounds: Option<std::num::NonZeroUsize>,
+    /// The engines that compete, instead of all: names as in the figures, `device` and `fio` among them.
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    engines: Vec<String>,
     /// For the harness itself: takes one sample in this process, prints it, and ends.
     #[arg(long, value_name = "CONTEST:ENGINE", hide = true)]
     child: Option<String>,
@@ -69,6 +72,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         let took = Run::new(bench, size, &mut report, child.clone())
             .with_output(arguments.output.as_deref())
             .with_rounds(arguments.rounds)
+            .with_engines(&arguments.engines)
             .execute()?;
         println!("\n{} took {:.1} s\n", bench.name, took.as_secs_f64());
     }

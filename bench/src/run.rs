@@ -73,6 +73,8 @@ pub struct Run<'r> {
     scratch: Option<TempDir>,
     output: Option<PathBuf>,
     rounds: Option<NonZeroUsize>,
+    /// Engines that compete; all if none is named.
+    engines: Vec<String>,
     failures: Vec<String>,
     started: Instant,
 }
@@ -89,6 +91,7 @@ impl<'r> Run<'r> {
             scratch: None,
             output: None,
             rounds: None,
+            engines: Vec::new(),
             failures: Vec::new(),
             started: Instant::now(),
         }
@@ -106,6 +109,18 @@ impl<'r> Run<'r> {
     pub fn with_rounds(mut self, rounds: Option<NonZeroUsize>) -> Self {
         self.rounds = rounds;
         self
+    }
+
+    /// Names the engines that compete, references among them; the others are left out. With none, all do.
+    #[must_use]
+    pub fn with_engines(mut self, engines: &[String]) -> Self {
+        self.engines = engines.to_vec();
+        self
+    }
+
+    /// Whether an engine competes. A child process, which takes the samples of one, is asked for it by name alone.
+    pub fn wants(&self, engine: &str) -> bool {
+        self.engines.is_empty() || self.engines.iter().any(|wanted| wanted == engine)
     }
 
     /// Runs the bench.
@@ -229,6 +244,22 @@ impl<'r> Run<'r> {
             ));
         }
         Ok(overbank)
+    }
+
+    /// Where the key-value stores are that `bench/rivals/setup.sh` builds; says so where it has not. Smoke runs go without, so that they
+    /// are the same everywhere.
+    pub fn rivals(&mut self) -> Option<PathBuf> {
+        if self.size == Size::Smoke {
+            return None;
+        }
+        let rivals = project().join("bench/rivals/target/release/overbank-rivals");
+        if rivals.exists() {
+            return Some(rivals);
+        }
+        self.say(
+            "RocksDB, LMDB, redb and fjall are left out: they are not built (bash bench/rivals/setup.sh)",
+        );
+        None
     }
 
     /// Where the real samples that ship with the project are.

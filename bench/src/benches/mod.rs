@@ -7,6 +7,7 @@ mod block_index;
 mod cascade;
 mod dedup;
 mod device;
+mod dictionary;
 mod filter;
 mod filter_runs;
 mod frequency;
@@ -34,6 +35,10 @@ pub const ALL: &[&Bench] = &[
     &cascade::BENCH,
     &cascade::QUERIES,
     &frequency::BENCH,
+    &dictionary::BENCH,
+    &dictionary::UPDATES,
+    &dictionary::QUERIES,
+    &dictionary::INDEXES,
     &ingest::BENCH,
     &profile::BENCH,
     &memory::BENCH,

@@ -26,7 +26,7 @@ const BANNED: &[&str] = &[
 ];
 
 /// Where `unsafe` may stand: code for one instruction set, the device's files, the C interface, the command's memory, the
-/// command's look at standard output, the bench's memory map, the test that forks, and the allocator that counts.
+/// command's look at standard output, the bench's memory map, a rival that is one, the test that forks, and the allocator that counts.
 const UNSAFE_PLACES: &[&str] = &[
     "crates/overbank/src/bits/",
     "crates/overbank/src/device/file",
@@ -36,6 +36,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/cli/src/resident.rs",
     "crates/cli/src/closed.rs",
     "bench/src/mapping.rs",
+    "bench/rivals/src/lmdb.rs",
 ];
 
 /// What reaches past the device: storage, time, randomness.
@@ -91,7 +92,7 @@ pub(crate) fn rust(source: &Source<'_>, test_only: bool, faults: &mut Vec<Fault>
                 at,
                 "unsafe",
                 "unsafe code belongs into bits/, device/file*, the C interface, the command's resident.rs and closed.rs, the \
-                 bench's mapping.rs, the test that forks or tests/counting"
+                 bench's mapping.rs and its rival lmdb.rs, the test that forks or tests/counting"
                     .into(),
             );
         }

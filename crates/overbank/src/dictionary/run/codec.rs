@@ -120,7 +120,7 @@ impl Packer {
     /// `OutOfMemory`.
     pub(super) fn pack(&mut self, raw: &[u8], into: &mut Vec<u8>) -> Result<()> {
         into.clear();
-        let packed = match self.compression {
+        let packed: Option<usize> = match self.compression {
             Compression::None => None,
             #[cfg(feature = "lz4")]
             Compression::Lz4 => {
