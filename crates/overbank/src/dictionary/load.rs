@@ -10,7 +10,7 @@
 use super::Dictionary;
 use super::item::{Item, Value, shown};
 use super::run::{Expected, RunSegment, RunWriter};
-use super::scan::{Record, Snapshot};
+use super::scan::{KeyValue, Snapshot};
 use crate::error::invalid;
 use crate::lsm::level_of;
 use crate::{Error, Result};
@@ -137,7 +137,7 @@ impl Dictionary {
             let mut writer =
                 RunWriter::create(&shared.files, table.hasher, shape, first..=last, part, is_behind)?;
             let mut scan = from.scan(first..=last)?;
-            while let Some(Record { hash, key, value }) = scan.next_record()? {
+            while let Some(KeyValue { hash, key, value }) = scan.next_record()? {
                 writer.push(Item { hash, key, value: Value::Put(value) })?;
                 copied += 1;
             }

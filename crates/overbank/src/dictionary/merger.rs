@@ -21,7 +21,7 @@ pub(super) enum Source {
     /// A run in RAM.
     Frozen { frozen: Arc<Frozen>, rest: Range<usize> },
     /// Pieces of a run on flash, one after the other.
-    Pieces(Pieces),
+    Pieces(Box<Pieces>),
 }
 
 /// Pieces of a run on flash, in hash order.
@@ -85,7 +85,7 @@ impl Source {
         how: ScanOptions,
     ) -> Self {
         let rest = pieces.into_iter().collect();
-        Source::Pieces(Pieces { rest, scan: None, range: range.clone(), how })
+        Source::Pieces(Box::new(Pieces { rest, scan: None, range: range.clone(), how }))
     }
 
     /// Goes to the first item, or to the next one; its hash, if there is one.

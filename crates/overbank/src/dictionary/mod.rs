@@ -61,9 +61,9 @@ pub use operator::{MergeOperator, Numbers};
 pub use options::DictionaryOptions;
 pub use plan::DictionaryPlan;
 pub use rank::{HashRank, HashRankBuilder, HashRankOptions};
-pub use report::{DictionaryReport, RunReport};
+pub use report::{DictionaryReport, DictionaryRun};
 pub use run::Compression;
-pub use scan::{Record, Scan, Snapshot};
+pub use scan::{KeyValue, Records, Snapshot};
 
 pub use crate::trie::{SparseOptions, SparseTries, SparseTriesBuilder};
 
@@ -75,8 +75,8 @@ use std::sync::Arc;
 
 /// A dictionary in a store: a handle, whose clones are the same dictionary. It maps keys to values, both of any bytes.
 ///
-/// Any number of threads write and ask at once; writers take turns for the moment of a copy, and a question sees all that was written before
-/// it. Calls block on the device: asynchronous code wraps them in `spawn_blocking`.
+/// Any number of threads write and ask at once; writers take turns for the moment of a copy, and a question sees all that was written
+/// before it. Calls block on the device: asynchronous code wraps them in `spawn_blocking`.
 ///
 /// ```
 /// use overbank::dictionary::DictionaryOptions;

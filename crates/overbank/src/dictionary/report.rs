@@ -31,14 +31,14 @@ pub struct DictionaryReport {
     /// RAM of ranks, in bytes.
     pub rank_bytes: usize,
     /// The runs on flash, the oldest first.
-    pub runs: Vec<RunReport>,
+    pub runs: Vec<DictionaryRun>,
     /// Merges that wait because the disk was full, and where.
     pub stalled: Option<String>,
 }
 
 /// A run of a [`DictionaryReport`].
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct RunReport {
+pub struct DictionaryRun {
     /// Items, deletions among them.
     pub items: u64,
     /// Deletions.
@@ -93,7 +93,7 @@ impl Dictionary {
             }
             report.items += size.entries;
             report.deletions += size.tombstones;
-            report.runs.push(RunReport {
+            report.runs.push(DictionaryRun {
                 items: size.entries,
                 deletions: size.tombstones,
                 pieces: run.pieces.len(),

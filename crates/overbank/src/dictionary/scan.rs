@@ -27,13 +27,13 @@ pub struct Snapshot {
 
 /// Keys and values of a [`Snapshot`] in hash order.
 #[derive(Debug)]
-pub struct Scan {
+pub struct Records {
     merger: Merger,
 }
 
-/// A key, its hash and its value, lent until the next step of a [`Scan`].
+/// A key, its hash and its value, lent until the next step of a [`Records`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Record<'a> {
+pub struct KeyValue<'a> {
     /// The key's hash.
     pub hash: KeyHash,
     /// The key.
@@ -68,7 +68,7 @@ impl Dictionary {
     ///
     /// # Errors
     /// As [`Snapshot::scan`].
-    pub fn scan(&self) -> Result<Scan> {
+    pub fn scan(&self) -> Result<Records> {
         self.snapshot()?.scan(0..=u64::MAX)
     }
 
@@ -179,7 +179,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// `Corrupt`; what the device says.
-    pub fn scan(&self, range: RangeInclusive<u64>) -> Result<Scan> {
+    pub fn scan(&self, range: RangeInclusive<u64>) -> Result<Records> {
         let shared = &self.shared;
         shared.gate.usable()?;
         let how = ScanOptions { piece_bytes: SCAN_BYTES, is_ahead: shared.tree.threads() > 0 };
@@ -188,22 +188,22 @@ impl Snapshot {
         let memory = version.frozen.iter().map(|one| Source::frozen(&one.entries, &range));
         let sources = flash.chain(memory).collect();
         let merger = Merger::new(sources, shared.hasher, shared.options.shape.operator, true)?;
-        Ok(Scan { merger })
+        Ok(Records { merger })
     }
 }
 
-impl Scan {
+impl Records {
     /// The next key; `None` behind the last one.
     ///
     /// # Errors
     /// `Corrupt`; what the device says.
-    pub fn next_record(&mut self) -> Result<Option<Record<'_>>> {
+    pub fn next_record(&mut self) -> Result<Option<KeyValue<'_>>> {
         let item = self.merger.next_item()?;
-        Ok(item.map(|item| Record { hash: item.hash, key: item.key, value: item.value.bytes() }))
+        Ok(item.map(|item| KeyValue { hash: item.hash, key: item.key, value: item.value.bytes() }))
     }
 }
 
-impl Iterator for Scan {
+impl Iterator for Records {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -166,8 +166,8 @@ impl Segment {
         self.index.find(hash)
     }
 
-    /// Has on its way what a [`Segment::find`] of this hash will read: asked some 16 hashes ahead, the cache misses of a batch are under way
-    /// together.
+    /// Has on its way what a [`Segment::find`] of this hash will read: asked some 16 hashes ahead, the cache misses of a batch are
+    /// under way together.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         self.index.prefetch(hash);

@@ -45,9 +45,9 @@ impl SparseOptions {
     }
 }
 
-/// The blocks of sorted hashes, of which each block but the last holds exactly `block_items`: the index of a file of items of one size that is
-/// sorted in hash order, whoever wrote it. It is built from the hashes alone, at any time. The dictionary's own pages have an index of 5 bits a
-/// page instead, which is smaller, and takes items of any length.
+/// The blocks of sorted hashes, of which each block but the last holds exactly `block_items`: the index of a file of items of one size
+/// that is sorted in hash order, whoever wrote it. It is built from the hashes alone, at any time. The dictionary's own pages have an index
+/// of 5 bits a page instead, which is smaller, and takes items of any length.
 ///
 /// ```
 /// use overbank::dictionary::{SparseOptions, SparseTries};

@@ -222,7 +222,7 @@ impl EliasFano {
             return Err(corrupt(HEADER_BYTES, "the number of Elias-Fano values", len, found));
         }
         let behind = words.last().map_or(0, |last| last.checked_shr((bits % 64) as u32).unwrap_or(0));
-        if bits % 64 != 0 && behind != 0 {
+        if !bits.is_multiple_of(64) && behind != 0 {
             return Err(corrupt(bytes.len() - 8, "the padding of an Elias-Fano sequence", 0, behind));
         }
         let sequence = Self::from_parts(len as usize, max, words, &starts);
@@ -352,8 +352,8 @@ impl EliasFano {
         let (place, before) = zero_from_with(&self.words, group.at, rank, select);
         let end = place.wrapping_sub(rank);
         let in_bucket = before.leading_ones();
-        // The low parts below `end`, the nearest one in the most significant bits. What is in front of the group's may be among them; behind
-        // the last one that a word shows are zeros, which are above nothing.
+        // The low parts below `end`, the nearest one in the most significant bits. What is in front of the group's may be among them;
+        // behind the last one that a word shows are zeros, which are above nothing.
         let lows_end = self.low_at(group).wrapping_add(end.wrapping_mul(u64::from(bits)));
         let mut lows = match lows_end.checked_sub(64) {
             Some(at) => read_bits(&self.words, at, 64),
