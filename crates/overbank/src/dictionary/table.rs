@@ -9,7 +9,8 @@ use super::run::{Counts, Expected, RunSegment, RunShape, RunWriter};
 use crate::Result;
 use crate::lock::lock;
 use crate::lsm::{
-    Choice, Input, LaneSpec, Order, Run, Shape, Size, State, Stepped, StoredTree, Table, Tree, Version,
+    Choice, Input, LaneSpec, Limits, Order, Run, Shape, Size, State, Stepped, StoredTree, Table, Tree,
+    Version,
 };
 use crate::store::{FileRef, Files, Record};
 use std::ops::RangeInclusive;
@@ -155,6 +156,11 @@ impl Table for ItemTable {
         let (entries, tombstones) = (frozen.len() as u64, frozen.tombstones());
         let occurrences = entries - tombstones;
         Size { entries, tombstones, occurrences, bytes: 0, memory_bytes: frozen.memory_bytes() }
+    }
+
+    /// What fits the memory is written once: a load waits for the last byte of it. Writers then work on the flush themselves.
+    fn flush_share(&self) -> (usize, usize) {
+        if self.is_first_load.load(Ordering::Relaxed) { (1, 1) } else { Limits::FLUSH }
     }
 
     fn begin(&self, files: &Files, inputs: &[Input<Self>], lane: &LaneSpec<()>) -> Result<ItemMerge> {

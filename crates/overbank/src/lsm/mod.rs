@@ -123,6 +123,11 @@ pub(crate) trait Table: Debug + Send + Sync + Sized + 'static {
         0
     }
 
+    /// The share of the frozen runs' room at which a flush begins.
+    fn flush_share(&self) -> (usize, usize) {
+        Limits::FLUSH
+    }
+
     /// Frozen runs have gone to flash or were joined: versions before the `edit`-th, if the table keeps one, keep RAM that is needed.
     fn frozen_gone(&self, edit: u64) {
         let _ = edit;

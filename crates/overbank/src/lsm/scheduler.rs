@@ -166,7 +166,8 @@ impl<T: Table> Tree<T> {
     pub(crate) fn schedule(self: &Arc<Self>, state: &mut State<T>) {
         // Room is left for what comes while a flush is under way.
         let is_full = state.no_space.as_ref().is_some_and(|full| full.is_flush);
-        let begins_at = self.frozen_room(state) / Limits::FLUSH.1 * Limits::FLUSH.0;
+        let (share, of) = self.table.flush_share();
+        let begins_at = self.frozen_room(state) / of * share;
         if state.version().frozen_bytes > begins_at && !is_full {
             state.begin_flush(&self.limits);
         }
