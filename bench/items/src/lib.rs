@@ -117,7 +117,7 @@ impl Iterator for Asked {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
-        Some((u128::from(self.words.next()) * u128::from(self.items) >> 64) as u64)
+        Some(((u128::from(self.words.next()) * u128::from(self.items)) >> 64) as u64)
     }
 }
 
@@ -127,7 +127,7 @@ fn fill_url(number: u64, key: &mut [u8]) {
     let draw = random.next();
     // The square of a uniform number: one host in a hundred has a tenth of the pages.
     let (unit, hosts) = (draw >> 44, 1u64 << 16);
-    let mut host = Words { state: (unit * unit >> 20) * hosts >> 20 };
+    let mut host = Words { state: (((unit * unit) >> 20) * hosts) >> 20 };
     let mut at = put(key, 0, b"http://www.");
     at = put_word(key, at, host.next());
     at = put(key, at, b".org");

@@ -16,13 +16,14 @@
 //! |---|---|---|
 //! | `dictionary` | figures 7, 8, 12, tables 3, 5 | loads: until everything is on disk, synced, and ready to be asked; over items, and over memory |
 //! | `dictionary_update` | figure 9 | batches of a quarter, five after one another: merged, and everything loaded anew each time |
-//! | `dictionary_query` | table 4 | look-ups by 1 and 16 threads and in batches, beside what the device gives at that depth (`device`) |
+//! | `dictionary_query` | table 4 | look-ups by 1 and 16 threads and in batches, beside the reads of the device at that depth (`device`) |
 //! | `dictionary_index` | figures 3, 6, 10, 11, section 4.3 | in RAM: bits a key, time of a look-up, over g and hmax |
 //!
-//! CPU is of all threads, user and system. `bits_per_key` is the RAM of what finds a key. Rivals whose time is up stop, and their figures say
-//! `time_boxed`.
+//! CPU is of all threads, user and system. `bits_per_key` is the RAM of what finds a key. Rivals whose time is up stop, and their
+//! figures say `time_boxed`.
 //!
-//! One engine at a time: `overbank-bench dictionary_query --engines rocksdb,device`; `--rounds 1` for the shortest run of a full size.
+//! One engine at a time: `overbank-bench dictionary_query --engines rocksdb,device --rounds 1`, some minutes at full size. It then writes
+//! at most 11 GB at a time, and leaves nothing.
 
 mod asking;
 mod device;

@@ -9,20 +9,20 @@ use std::path::Path;
 /// Look-ups that a sample is checked with.
 const WITNESSES: u64 = 200;
 
-/// How much less is loaded than by the bench of loads: a merge has the old items and the new ones on disk.
-const SMALLER: u64 = 2;
-
 pub(super) fn run(run: &mut Run<'_>) -> Result<()> {
     let engines = Engine::all(run);
-    let batches: &[u64] = run.pick([&[2], &[2], &[1, 5]]);
+    let papers: Vec<Engine> =
+        engines.iter().filter(|engine| !matches!(engine, Engine::Rival(..))).cloned().collect();
+    // Batches, and what part of the items of the bench of loads is loaded before: a merge has the old items and the new ones on disk.
+    let points: &[(u64, u64)] = run.pick([&[(2, 2)], &[(2, 2)], &[(1, 1), (5, 2)]]);
     for shape in shapes(run) {
-        let shape = Shape { count: shape.count / SMALLER, ..shape };
-        for &batches in batches {
+        for &(batches, part) in points {
+            let shape = Shape { count: shape.count / part, ..shape };
             contest(run, &engines, shape, batches, Way::Update)?;
+            if batches > 1 {
+                contest(run, &papers, shape, batches, Way::Anew)?;
+            }
         }
-        let papers: Vec<Engine> =
-            engines.iter().filter(|engine| !matches!(engine, Engine::Rival(..))).cloned().collect();
-        contest(run, &papers, shape, batches[batches.len() - 1], Way::Anew)?;
     }
     Ok(())
 }
