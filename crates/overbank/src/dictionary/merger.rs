@@ -42,7 +42,7 @@ pub(super) struct ScanOptions {
 }
 
 /// Items whose bytes are on their way before they are asked for: some hundred nanoseconds of work.
-const ITEMS_AHEAD: usize = 8;
+const ITEMS_AHEAD: usize = 16;
 
 /// Several sources as one.
 #[derive(Debug)]

@@ -85,7 +85,7 @@ impl Core {
             return Err(crate::error::missing("dictionary", name));
         }
         options.check()?;
-        let table = ItemTable::new(options, setup.hasher);
+        let table = ItemTable::new(options, setup.hasher, setup.shares.limits.inputs_max);
         Self::assemble(store, name, table, setup.shares, |writes| {
             let mut state = ItemState::new(writes, 0, 1, Version::default());
             state.is_changed = true;
@@ -107,7 +107,7 @@ impl Core {
         } else {
             options.check()?;
         }
-        let table = ItemTable::new(options, setup.hasher);
+        let table = ItemTable::new(options, setup.hasher, setup.shares.limits.inputs_max);
         let version = tree.open(&table, store.files(), name)?;
         Self::assemble(store, name, table, setup.shares, |writes| {
             let mut state = ItemState::new(writes, tree.memtables, 1, version);

@@ -7,6 +7,7 @@ use super::merger::{Merger, ScanOptions, Source};
 use super::options::{CURSOR_BYTES, DictionaryOptions, FAN_OUT};
 use super::run::{Counts, Expected, RunSegment, RunShape, RunWriter};
 use crate::Result;
+use crate::device::BLOCK_BYTES;
 use crate::lock::lock;
 use crate::lsm::{
     Choice, Input, LaneSpec, Limits, Order, Run, Shape, Size, State, Stepped, StoredTree, Table, Tree,
@@ -17,6 +18,8 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// The most that is read at a time of an input of a merge.
+const CURSOR_BYTES_MAX: usize = 2 << 20;
 /// Bits a key of what stands before a run that is not the oldest: of 100 keys that are not in it one reads it.
 const FRONT_BITS: u32 = 10;
 /// What is newer than the oldest run is merged into it when it is this share of it.
@@ -27,6 +30,8 @@ const WHOLE_SHARE: u64 = 5;
 pub(super) struct ItemTable {
     pub(super) options: DictionaryOptions,
     pub(super) hasher: ItemHasher,
+    /// Runs that one merge reads at most: so many times [`CURSOR_BYTES`] are each lane's.
+    inputs_max: usize,
     /// A load of an empty dictionary is under way: what it flushes is soon merged to the oldest run, and gets no fronts.
     pub(super) is_first_load: AtomicBool,
     /// Keys that came twice, while somebody counts them.
@@ -55,9 +60,9 @@ pub(super) type ItemVersion = Version<ItemTable>;
 pub(super) type ItemRun = Run<ItemTable>;
 
 impl ItemTable {
-    pub(super) fn new(options: DictionaryOptions, hasher: ItemHasher) -> Self {
+    pub(super) fn new(options: DictionaryOptions, hasher: ItemHasher, inputs_max: usize) -> Self {
         let (is_first_load, repeats) = (AtomicBool::new(false), Mutex::new(None));
-        ItemTable { options, hasher, is_first_load, repeats }
+        ItemTable { options, hasher, inputs_max, is_first_load, repeats }
     }
 
     /// How a run is written; the oldest one has no front, for most keys that are asked for are in it.
@@ -164,7 +169,10 @@ impl Table for ItemTable {
     }
 
     fn begin(&self, files: &Files, inputs: &[Input<Self>], lane: &LaneSpec<()>) -> Result<ItemMerge> {
-        let how = ScanOptions { piece_bytes: CURSOR_BYTES, is_ahead: false };
+        // Few inputs have what many would have: longer reads are faster.
+        let share = self.inputs_max * CURSOR_BYTES / inputs.len().max(1);
+        let piece_bytes = (share / BLOCK_BYTES * BLOCK_BYTES).clamp(CURSOR_BYTES, CURSOR_BYTES_MAX);
+        let how = ScanOptions { piece_bytes, is_ahead: false };
         let mut expected = Expected::default();
         let sources = (inputs.iter())
             .map(|input| match input {
