@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by a panic; clippy.toml covers only test functions")]
 
 use overbank::device::{Access, BLOCK_BYTES, Device, Engine, FileDevice, FileOptions, ReadRequest};
+use overbank::dictionary::{DictionaryOptions, Duplicates};
 use overbank::filter::cascade::FilterOptions;
 use overbank::frequency::FrequencyOptions;
 use overbank::store::{Store, StoreOptions};
@@ -84,7 +85,13 @@ fn every_use_in_a_child_is_refused(options: StoreOptions) {
     let keys: Vec<KeyHash> = (0..200_000).map(|i| hasher.hash_u64(i)).collect();
     counts.update(&keys, None).unwrap();
     seen.insert(&keys).unwrap();
+    let page_options = DictionaryOptions::new().memory_bytes(16 << 20);
+    let pages = store.dictionary("pages", page_options).unwrap();
+    pages.insert_many(&["a", "b"], &["1", "2"]).unwrap();
+    pages.flush().unwrap();
     store.commit(b"1").unwrap();
+    pages.insert(b"c", b"3").unwrap();
+    let snapshot = pages.snapshot().unwrap();
     let writer = counts.clone();
     writer.update(&keys, None).unwrap();
     let before = names(&path);
@@ -109,7 +116,19 @@ fn every_use_in_a_child_is_refused(options: StoreOptions) {
             refused("contains", filter.contains_many(&keys));
             refused("one insert_if_absent", filter.insert_one_if_absent(keys[0]));
             refused("one contains", filter.contains(keys[0]));
-            drop((writer, counts, seen, store));
+            refused("a dictionary's insert", pages.insert(b"a", b"4"));
+            refused("a dictionary's remove", pages.remove(b"a"));
+            refused("a dictionary's get", pages.get(b"a"));
+            refused("a dictionary's get_many", pages.get_many(&["a", "c"]));
+            refused("a dictionary's snapshot", pages.snapshot());
+            refused("a snapshot's get", snapshot.get(b"c"));
+            refused("a snapshot's scan", snapshot.scan(0..=u64::MAX));
+            refused("a dictionary's flush", pages.flush());
+            refused("a dictionary's compact", pages.compact());
+            refused("a dictionary's verify", pages.verify());
+            refused("a load", pages.load(Duplicates::Last));
+            refused("a copy", pages.copy_from(&snapshot, 0..=u64::MAX));
+            drop((writer, counts, seen, pages, snapshot, store));
         })
     };
     await_success(child);
@@ -120,13 +139,20 @@ fn every_use_in_a_child_is_refused(options: StoreOptions) {
     );
     seen.insert(&keys[..10]).unwrap();
     store.commit(b"2").unwrap();
-    drop((writer, counts, seen, store));
+    assert_eq!(snapshot.get(b"c").unwrap().as_deref(), Some(&b"3"[..]));
+    drop((writer, counts, seen, pages, snapshot, store));
     let store = Store::open(&path, options).unwrap();
     assert_eq!(store.position(), b"2");
     let counts = store.frequency("counts", shape).unwrap();
     assert!(counts.estimate(&keys).unwrap().iter().all(|&count| count >= 2));
     let seen = store.filter("seen", seen_options).unwrap();
     assert!(seen.contains_many(&keys).unwrap().iter().all(|&is_in| is_in));
+    let pages = store.dictionary("pages", page_options).unwrap();
+    let values: Vec<String> = ["a", "b", "c"]
+        .iter()
+        .map(|key| String::from_utf8(pages.get(key.as_bytes()).unwrap().unwrap()).unwrap())
+        .collect();
+    assert_eq!(values, ["1", "2", "3"]);
     assert!(store.verify().unwrap().is_whole());
 }
 

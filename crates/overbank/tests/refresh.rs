@@ -1,6 +1,7 @@
 //! A long-lived reader beside a writer: it moves from commit to commit, and what it asks is of one commit each.
 #![allow(clippy::unwrap_used)]
 
+use overbank::dictionary::DictionaryOptions;
 use overbank::profile::{KeyedRows, Parse};
 use overbank::sketch::HyperLogLog;
 use overbank::{
@@ -287,4 +288,55 @@ fn another_store_in_the_same_place_is_not_taken_for_a_newer_commit() {
     drop(Store::create(&path, options()).unwrap());
     assert!(matches!(reader.refresh(), Err(Error::NotAStore { .. })));
     assert!(!asked.check(&reader), "it answers of the files that it holds");
+}
+
+#[test]
+fn a_dictionary_that_is_held_stays_of_its_commit_and_a_new_one_is_of_the_newest() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let wanted = || DictionaryOptions::new().memory_bytes(16 << 20);
+    let writer = Store::create(&path, options()).unwrap();
+    let pages = writer.dictionary("pages", wanted()).unwrap();
+    writer.commit(&0u64.to_le_bytes()).unwrap();
+    let reader = Store::open_read_only(&path, options()).unwrap();
+    let key = |number: u64| number.to_be_bytes();
+    let open = || (number(&reader), reader.dictionary("pages", wanted()).unwrap());
+    let check = |(commit, pages): &(u64, overbank::dictionary::Dictionary)| {
+        // Each commit has a batch more, the commit's number as the first key's value, and without the batch before the last one.
+        let numbers: Vec<u64> = (0..=commit + 1).map(|batch| batch * BATCH + 7).collect();
+        let keys: Vec<[u8; 8]> = numbers.iter().map(|&number| key(number)).collect();
+        let expected: Vec<bool> =
+            (0..=commit + 1).map(|batch| batch < *commit && batch + 2 != *commit).collect();
+        assert_eq!(pages.contains_many(&keys).unwrap(), expected, "at {commit}");
+        let newest = pages.get(b"newest").unwrap();
+        assert_eq!(newest, (*commit > 0).then(|| commit.to_le_bytes().to_vec()));
+        let expected: u64 = if *commit < 2 { commit * BATCH } else { (commit - 1) * BATCH };
+        assert_eq!(pages.scan().unwrap().count() as u64, expected + u64::from(*commit > 0));
+        pages.verify().unwrap();
+    };
+    let mut held = vec![open()];
+    for commit in 1..=8u64 {
+        let keys: Vec<[u8; 8]> = ((commit - 1) * BATCH..commit * BATCH).map(key).collect();
+        pages.insert_many(&keys, &vec!["value"; keys.len()]).unwrap();
+        pages.insert(b"newest", &commit.to_le_bytes()).unwrap();
+        if commit > 2 {
+            // Back in.
+            let keys: Vec<[u8; 8]> = ((commit - 3) * BATCH..(commit - 2) * BATCH).map(key).collect();
+            pages.insert_many(&keys, &vec!["again"; keys.len()]).unwrap();
+        }
+        if commit > 1 {
+            let keys: Vec<[u8; 8]> = ((commit - 2) * BATCH..(commit - 1) * BATCH).map(key).collect();
+            pages.remove_many(&keys).unwrap();
+        }
+        if commit % 3 == 0 {
+            // Its inputs go, which older commits had.
+            pages.compact().unwrap();
+        }
+        writer.commit(&commit.to_le_bytes()).unwrap();
+        assert!(reader.refresh().unwrap() && !reader.refresh().unwrap());
+        held.push(open());
+        held.iter().for_each(check);
+    }
+    assert_eq!(held.last().unwrap().0, 8);
+    assert!(reader.verify().unwrap().is_whole());
 }

@@ -9,8 +9,10 @@ use crate::lock::lock;
 use crate::{Error, KeyHash};
 use std::sync::Arc;
 
-/// Keys taken at a time: all of them or, where the disk is full, none.
+/// Keys taken at a time, and their bytes, unless one alone has more: all of them or, where the disk is full, none. Each thread that writes
+/// may be ahead of the memory's division by as much.
 const CHUNK_KEYS: usize = 1 << 10;
+const CHUNK_BYTES: usize = 32 << 10;
 
 /// What is to be done with the values of a call.
 #[derive(Clone, Copy)]
@@ -36,9 +38,9 @@ impl Dictionary {
     ///
     /// # Errors
     /// `InvalidOption` for another number of values than of keys, and for an item that is longer than
-    /// [`item_bytes_max`](super::DictionaryOptions::item_bytes_max): nothing was taken. `Full`: nothing of the last 1024 keys was taken,
-    /// what came before them is in, and nothing is lost. `BudgetExceeded` where the index outgrew its share; `ReadOnly`; `Corrupt`, `Io` or
-    /// `Poisoned` from a merge, with any part of the keys taken.
+    /// [`item_bytes_max`](super::DictionaryOptions::item_bytes_max): nothing was taken. `Full`: the last keys, 1024 at most, were not
+    /// taken, what came before them is in, and nothing is lost. `BudgetExceeded` where the index outgrew its share; `ReadOnly`; `Corrupt`,
+    /// `Io` or `Poisoned` from a merge, with any part of the keys taken.
     pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, keys: &[K], values: &[V]) -> Result<()> {
         self.shared().write_pairs(keys, values, Write::Put)
     }
@@ -152,8 +154,10 @@ impl Shared {
     ) -> Result<()> {
         let _change = self.gate.change();
         let mut hashes: Vec<KeyHash> = Vec::with_capacity(count.min(CHUNK_KEYS));
-        for first in (0..count).step_by(CHUNK_KEYS) {
-            let chunk = first..(first + CHUNK_KEYS).min(count);
+        let mut first = 0;
+        while first < count {
+            let chunk = first..chunk_end(first, count, &item);
+            first = chunk.end;
             hashes.clear();
             hashes.extend(chunk.clone().map(|at| self.hasher.hash(item(at).0)));
             self.make_room()?;
@@ -196,4 +200,18 @@ impl Shared {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Where the items end that are taken together, from `first` on.
+fn chunk_end<'a>(first: usize, count: usize, item: &impl Fn(usize) -> (&'a [u8], Value<'a>)) -> usize {
+    let most = (first + CHUNK_KEYS).min(count);
+    let mut bytes = 0;
+    for at in first..most {
+        let (key, value) = item(at);
+        bytes += key.len() + value.bytes().len();
+        if bytes > CHUNK_BYTES {
+            return (first + 1).max(at);
+        }
+    }
+    most
 }

@@ -204,10 +204,8 @@ impl Memtable {
 
 impl Frozen {
     fn new(mut arena: Vec<u8>, mut entries: Vec<[u64; 2]>, has_deletions: bool) -> Self {
-        // What is not used of the last doubling was never touched, and is not held; but short ones are many.
-        if arena.capacity() < 1 << 16 {
-            arena.shrink_to_fit();
-        }
+        // What is not used of the last doubling goes back, without a copy where the allocator cuts pieces off.
+        arena.shrink_to_fit();
         entries.shrink_to_fit();
         let is_deleted = |entry: &&[u64; 2]| matches!(item_at(&arena, entry[1]).1, Value::Deleted);
         let tombstones = if has_deletions { entries.iter().filter(is_deleted).count() as u64 } else { 0 };

@@ -105,7 +105,8 @@ impl DictionaryOptions {
 
     /// Bytes of a page, which a lookup reads: 4096 or 16384. The larger fits items of a few KiB, and compresses better.
     pub fn page_bytes(mut self, bytes: u32) -> Self {
-        self.shape.page_blocks = bytes / 4096 + u32::from(!bytes.is_multiple_of(4096)) * 1000;
+        // What is no number of blocks is none, which is refused.
+        self.shape.page_blocks = if bytes.is_multiple_of(4096) { bytes / 4096 } else { 0 };
         self.asked_for.page = true;
         self
     }

@@ -45,4 +45,16 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: the caller's duties are passed on; `alloc` above had the pointer from that allocator, with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
+
+    /// Counts what it grows by, and lets the system move it: of long pieces only the map of pages.
+    ///
+    /// # Safety
+    /// The caller's duties are those of the system's allocator.
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        let live = LIVE.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        PEAK.fetch_max(live - layout.size(), Ordering::Relaxed);
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's duties are passed on; `alloc` above had the pointer from that allocator, with this layout.
+        unsafe { System.realloc(pointer, layout, bytes) }
+    }
 }

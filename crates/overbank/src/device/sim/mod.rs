@@ -25,6 +25,8 @@ mod disk;
 pub(crate) mod explore;
 mod fault;
 #[cfg(test)]
+pub(crate) mod parked;
+#[cfg(test)]
 pub(crate) mod planted;
 #[cfg(any(test, feature = "internals"))]
 pub mod tally;

@@ -1,6 +1,16 @@
 //! The law: for any batches, flushes, merges, loads, commits and reopenings, the answers are those of a map.
 
+mod copies;
+mod crash;
+mod damage;
+mod ends;
+mod full_disk;
 mod law;
+mod opens;
+mod parked;
+mod reads;
+mod space;
+mod threads;
 
 use super::item::ItemHasher;
 use super::options::Shares;
@@ -73,4 +83,46 @@ fn value(number: u64, written: u64, is_even: bool) -> Vec<u8> {
 fn apply(model: &mut Model, operator: Option<MergeOperator>, key: &[u8], operand: &[u8]) {
     assert_eq!(operator, Some(MergeOperator::Append));
     model.entry(key.to_vec()).or_default().extend_from_slice(operand);
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, range: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(range)) >> 64) as u64
+    }
+}
+
+/// Keys of these numbers, and values that were written as the `written`-th.
+fn pairs(
+    numbers: impl IntoIterator<Item = u64>,
+    written: u64,
+    is_even: bool,
+) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    numbers.into_iter().map(|number| (key(number, is_even), value(number, written, is_even))).unzip()
+}
+
+/// Whether these keys have the values that were written as the `written`-th.
+fn all_there(
+    dictionary: &Dictionary,
+    numbers: impl IntoIterator<Item = u64>,
+    written: u64,
+    is_even: bool,
+) -> bool {
+    let (keys, values) = pairs(numbers, written, is_even);
+    let found = dictionary.get_many(&keys).unwrap();
+    found.into_iter().eq(values.into_iter().map(Some))
+}
+
+/// All keys and values, by a scan.
+fn scanned(dictionary: &Dictionary) -> Model {
+    dictionary.scan().unwrap().map(crate::Result::unwrap).collect()
 }
