@@ -139,7 +139,7 @@ impl Shared {
             return Ok(());
         }
         let why = format!(
-            "the item {} may have {most} bytes, an eighth of the dictionary's memory of {}; open it with more",
+            "the item {} may have {most} bytes, a 64th of the dictionary's memory of {}; open it with more",
             shown(key),
             self.options.memory_bytes
         );

@@ -1,9 +1,12 @@
 //! The newest items, in the order in which they came, and, frozen, in hash order.
 //!
 //! ```text
-//!   arena     │ kind │ key's length │ value's length │ key │ value │ kind │ …        one piece of memory, items as they came
+//!   parts     by the first bits of the hash, so that what is sorted together lies together
+//!   arena     │ kind │ key's length │ value's length │ key │ value │ kind │ …        one piece of memory a part, items as they came
 //!   entries   │ hash, place in the arena │ …                                           16 bytes an item: what is sorted
 //!   index     hash ─▶ entry                                                            made by the first question
+//!
+//!   frozen    one arena, items in order
 //! ```
 //!
 //! Invariants:
@@ -15,26 +18,37 @@ use super::operator::{Combined, MergeOperator, combine};
 use super::run::Expected;
 use crate::KeyHash;
 use crate::batch::Sorter;
-use crate::bits::prefetch::prefetch;
 use std::ops::RangeInclusive;
 
 /// The place of an entry whose item met a newer one.
 const DEAD: u64 = u64::MAX;
-/// Bytes of an entry, and of the room to sort it in.
-pub(super) const ENTRY_BYTES: usize = 32;
+/// Bytes of an entry; the room to sort it in is that of one part.
+const ENTRY_BYTES: usize = size_of::<[u64; 2]>();
 /// Slots of the index an entry, at least.
 const INDEX_SLACK: usize = 2;
 
+/// A part is about so long when it is frozen: its sort and its gathering then stay in the second-level cache and its translations.
+const PART_BYTES: usize = 1 << 20;
+const LG_PARTS_MAX: u32 = 8;
+
+/// The newest items.
+#[derive(Debug)]
+pub(super) struct Memtable {
+    /// By the first bits of the hash.
+    parts: Vec<Part>,
+    lg_parts: u32,
+    items: usize,
+    bytes: usize,
+}
+
 /// Items in the order in which they came.
 #[derive(Debug, Default)]
-pub(super) struct Memtable {
+struct Part {
     arena: Vec<u8>,
     entries: Vec<[u64; 2]>,
     /// Places in `entries`, less 1; 0 where there is none. Its length is a power of 2, or 0 where nobody asked.
     index: Vec<u32>,
     scratch: Vec<u8>,
-    /// A deletion came: only then is it worth to count them.
-    has_deletions: bool,
 }
 
 /// Items in the order of their hashes and keys, each key once.
@@ -65,33 +79,42 @@ impl Repeats {
 }
 
 impl Memtable {
+    /// An empty one, that will be frozen when it takes so many bytes.
+    pub(super) fn new(frozen_at_bytes: usize) -> Self {
+        let lg_parts = (frozen_at_bytes / PART_BYTES).checked_ilog2().unwrap_or(0).min(LG_PARTS_MAX);
+        let mut parts = Vec::new();
+        parts.resize_with(1 << lg_parts, Part::default);
+        Memtable { parts, lg_parts, items: 0, bytes: 0 }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.items == 0
     }
 
     /// Items, those that met newer ones among them.
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.items
     }
 
-    /// RAM that it takes, with what it needs to be sorted.
+    /// RAM that it takes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.arena.len() + self.entries.len() * ENTRY_BYTES + self.index.len() * 4
+        self.bytes
+    }
+
+    fn part_of(&mut self, hash: KeyHash) -> &mut Part {
+        // Two shifts, for a shift by 64 is none.
+        &mut self.parts[(hash.high() >> 1 >> (63 - self.lg_parts)) as usize]
     }
 
     /// Adds an item that is newer than all others.
     #[inline]
     pub(super) fn push(&mut self, item: Item<'_>, hasher: &ItemHasher, operator: Option<MergeOperator>) {
-        let place = push_item(&mut self.arena, item.key, item.value);
-        self.entries.push([item.hash.high(), place]);
-        self.has_deletions |= matches!(item.value, Value::Deleted);
-        if !self.index.is_empty() {
-            if self.entries.len() * INDEX_SLACK > self.index.len() {
-                self.make_index(hasher, operator);
-            } else {
-                self.link(self.entries.len() - 1, item.hash, operator);
-            }
-        }
+        let part = self.part_of(item.hash);
+        let before = part.memory_bytes();
+        part.push(item, hasher, operator);
+        let grown = part.memory_bytes() - before;
+        self.bytes += grown;
+        self.items += 1;
     }
 
     /// What is known of a key here.
@@ -102,11 +125,63 @@ impl Memtable {
         hasher: &ItemHasher,
         operator: Option<MergeOperator>,
     ) -> Option<Value<'_>> {
+        let part = self.part_of(hash);
+        let before = part.memory_bytes();
+        part.prepare(hasher, operator);
+        let grown = part.memory_bytes() - before;
+        self.bytes += grown;
+        self.part_of(hash).get(hash, key)
+    }
+
+    /// Sorts it, and leaves an empty one; keys that were written several times are told to `repeats`.
+    pub(super) fn freeze(
+        &mut self,
+        hasher: &ItemHasher,
+        operator: Option<MergeOperator>,
+        mut repeats: Option<&mut Repeats>,
+    ) -> Frozen {
+        let mut frozen = Frozen::builder();
+        frozen.reserve(self.parts.iter().map(|part| part.arena.len()).sum(), self.items);
+        let (mut sorter, mut scratch) = (Sorter::new(), Vec::new());
+        for part in &mut self.parts {
+            // Its memory is free for the next items while those of the next part are gathered.
+            let part = std::mem::take(part);
+            part.freeze(&mut sorter, &mut scratch, hasher, operator, repeats.as_deref_mut(), &mut frozen);
+        }
+        (self.items, self.bytes) = (0, 0);
+        frozen.finish()
+    }
+}
+
+impl Part {
+    fn memory_bytes(&self) -> usize {
+        self.arena.len() + self.entries.len() * ENTRY_BYTES + self.index.len() * 4
+    }
+
+    #[inline]
+    fn push(&mut self, item: Item<'_>, hasher: &ItemHasher, operator: Option<MergeOperator>) {
+        let place = push_item(&mut self.arena, item.key, item.value);
+        self.entries.push([item.hash.high(), place]);
+        if !self.index.is_empty() {
+            if self.entries.len() * INDEX_SLACK > self.index.len() {
+                self.make_index(hasher, operator);
+            } else {
+                self.link(self.entries.len() - 1, item.hash, operator);
+            }
+        }
+    }
+
+    /// Makes the index, if there is none.
+    fn prepare(&mut self, hasher: &ItemHasher, operator: Option<MergeOperator>) {
+        if self.index.is_empty() && !self.entries.is_empty() {
+            self.make_index(hasher, operator);
+        }
+    }
+
+    /// What is known of a key here; [`Part::prepare`] was called.
+    fn get(&self, hash: KeyHash, key: &[u8]) -> Option<Value<'_>> {
         if self.entries.is_empty() {
             return None;
-        }
-        if self.index.is_empty() {
-            self.make_index(hasher, operator);
         }
         let entry = (self.index[self.slot_of(hash, key)] as usize).checked_sub(1)?;
         Some(item_at(&self.arena, self.entries[entry][1]).1)
@@ -150,16 +225,19 @@ impl Memtable {
         }
     }
 
-    /// Sorts it, and leaves an empty one; keys that were written several times are told to `repeats`.
-    pub(super) fn freeze(
-        &mut self,
+    /// Puts its items, sorted, behind those of the parts before.
+    fn freeze(
+        self,
+        sorter: &mut Sorter<[u64; 2]>,
+        sorted: &mut Vec<[u64; 2]>,
         hasher: &ItemHasher,
         operator: Option<MergeOperator>,
         mut repeats: Option<&mut Repeats>,
-    ) -> Frozen {
-        let Memtable { mut arena, mut entries, has_deletions, .. } = std::mem::take(self);
+        frozen: &mut FrozenBuilder,
+    ) {
+        let Part { mut arena, mut entries, .. } = self;
         entries.retain(|entry| entry[1] != DEAD);
-        Sorter::new().sort(&mut entries, &mut Vec::new());
+        sorter.sort(&mut entries, sorted);
         let mut kept = 0;
         let mut from = 0;
         let mut scratch = Vec::new();
@@ -197,24 +275,17 @@ impl Memtable {
             }
             from = to;
         }
-        entries.truncate(kept);
-        Frozen::new(arena, entries, has_deletions)
+        for [high, place] in &entries[..kept] {
+            let (key, value) = item_at(&arena, *place);
+            frozen.push(Item { hash: KeyHash::new(*high, 0), key, value });
+        }
     }
 }
 
 impl Frozen {
-    fn new(mut arena: Vec<u8>, mut entries: Vec<[u64; 2]>, has_deletions: bool) -> Self {
-        // What is not used of the last doubling goes back, without a copy where the allocator cuts pieces off.
-        arena.shrink_to_fit();
-        entries.shrink_to_fit();
-        let is_deleted = |entry: &&[u64; 2]| matches!(item_at(&arena, entry[1]).1, Value::Deleted);
-        let tombstones = if has_deletions { entries.iter().filter(is_deleted).count() as u64 } else { 0 };
-        Frozen { arena, entries, tombstones }
-    }
-
     /// An empty one, to be filled in order.
     pub(super) fn builder() -> FrozenBuilder {
-        FrozenBuilder { arena: Vec::new(), entries: Vec::new() }
+        FrozenBuilder(Frozen::default())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -251,14 +322,6 @@ impl Frozen {
         Item { hash: hasher.hash(key), key, value }
     }
 
-    /// Has an item's bytes on their way, which lie where it came: whoever goes through all items asks some ahead.
-    #[inline]
-    pub(super) fn prefetch(&self, at: usize) {
-        if let Some(entry) = self.entries.get(at) {
-            prefetch(&self.arena, entry[1] as usize);
-        }
-    }
-
     /// The `at`-th item, whose hash is known.
     #[inline]
     pub(super) fn item_of(&self, at: usize, hash: KeyHash) -> Item<'_> {
@@ -293,20 +356,29 @@ impl Frozen {
 
 /// A frozen memtable that is filled in order.
 #[derive(Debug)]
-pub(super) struct FrozenBuilder {
-    arena: Vec<u8>,
-    entries: Vec<[u64; 2]>,
-}
+pub(super) struct FrozenBuilder(Frozen);
 
 impl FrozenBuilder {
-    /// Adds an item whose hash and key are above those before.
+    /// Takes room for so many items, of so many bytes in an arena.
+    fn reserve(&mut self, arena_bytes: usize, items: usize) {
+        self.0.arena.reserve_exact(arena_bytes);
+        self.0.entries.reserve_exact(items);
+    }
+
+    /// Adds an item whose hash and key are above those before; only the first 64 bits of the hash are of interest.
+    #[inline]
     pub(super) fn push(&mut self, item: Item<'_>) {
-        let place = push_item(&mut self.arena, item.key, item.value);
-        self.entries.push([item.hash.high(), place]);
+        let place = push_item(&mut self.0.arena, item.key, item.value);
+        self.0.entries.push([item.hash.high(), place]);
+        self.0.tombstones += u64::from(matches!(item.value, Value::Deleted));
     }
 
     pub(super) fn finish(self) -> Frozen {
-        Frozen::new(self.arena, self.entries, true)
+        let FrozenBuilder(mut frozen) = self;
+        // What is not used goes back, without a copy where the allocator cuts pieces off.
+        frozen.arena.shrink_to_fit();
+        frozen.entries.shrink_to_fit();
+        frozen
     }
 }
 
@@ -410,11 +482,12 @@ mod tests {
             has_operator: bool,
             // Hashes of two bits: most keys share all of theirs with others.
             is_narrow: bool,
+            parts in 0usize..9,
         ) {
             let mask = if is_narrow { 1 << 90 | 1 << 20 } else { u128::MAX };
             let hasher = ItemHasher::masked(KeyHasher::new(HashKind::Xxh3, Seed(3)), mask);
             let operator = has_operator.then_some(MergeOperator::Append);
-            let mut memtable = Memtable::default();
+            let mut memtable = Memtable::new(parts << 20);
             let mut model: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
             for (kind, key, bytes) in steps {
                 let key = format!("{key:0width$}", width = key as usize * 10).into_bytes();
@@ -474,7 +547,7 @@ mod tests {
     #[test]
     fn keys_that_repeat_are_counted() {
         let hasher = ItemHasher::new(KeyHasher::new(HashKind::Xxh3, Seed(3)));
-        let (mut memtable, mut repeats) = (Memtable::default(), Repeats::default());
+        let (mut memtable, mut repeats) = (Memtable::new(0), Repeats::default());
         for (key, value) in [(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"a", b"4")] {
             let item = Item { hash: hasher.hash(key), key, value: Value::Put(value) };
             memtable.push(item, &hasher, None);

@@ -41,9 +41,6 @@ pub(super) struct ScanOptions {
     pub(super) is_ahead: bool,
 }
 
-/// Items whose bytes are on their way before they are asked for: some hundred nanoseconds of work.
-const ITEMS_AHEAD: usize = 16;
-
 /// Several sources as one.
 #[derive(Debug)]
 pub(super) struct Merger {
@@ -92,7 +89,6 @@ impl Source {
     fn begin(&mut self, hasher: &ItemHasher) -> Result<Option<KeyHash>> {
         match self {
             Source::Frozen { frozen, rest } => {
-                frozen.prefetch(rest.start + ITEMS_AHEAD);
                 Ok((rest.start < rest.end).then(|| frozen.item(rest.start, hasher).hash))
             }
             Source::Pieces(pieces) => pieces.advance(),

@@ -25,7 +25,7 @@
 //!
 //! | n items, m in RAM, B items a page | CPU | page reads | page writes | RAM |
 //! |---|---|---|---|---|
-//! | insert, remove, merge an operand | a hash, a copy, O(lg m + lg (n / m)) | lg_4 (n / m) / B, sequential | as many | 34 bytes and the item, until it is flushed |
+//! | insert, remove, merge an operand | a hash, a copy, O(lg m + lg (n / m)) | lg_4 (n / m) / B, sequential | as many | 18 bytes and the item, until it is flushed |
 //! | load n | as that | n / B if m < n, sequential | 2 n / B, or 1 if m ≥ n | the memory |
 //! | get | a hash, some cache misses | 1, and 0.01 for each run but the oldest | 0 | 5 bits a page |
 //! | scan | O(lg runs) an item | n / B, sequential | 0 | a mebibyte a run |

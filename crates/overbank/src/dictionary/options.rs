@@ -12,8 +12,8 @@ const MEMORY_BYTES_MIN: usize = 16 << 20;
 const READING_BYTES_MIN: usize = 4 << 20;
 /// A quarter of a store's usual budget.
 const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
-/// An item may take this share of the memory: two of them, a merge's copies, and what is read.
-const ITEM_SHARE: usize = 8;
+/// An item may take this share of the memory: each input of a merge holds its page twice, and the writer three times.
+const ITEM_SHARE: usize = 64;
 /// More than a memtable's places of items can tell.
 const MEMTABLE_BYTES_MAX: usize = 1 << 30;
 
@@ -97,7 +97,7 @@ impl DictionaryOptions {
     }
 
     /// RAM in bytes, from the store's budget; at least 16 MiB for writing, and 4 MiB where the store is open read-only. An item, key and
-    /// value, has at most an eighth of it.
+    /// value, has at most a 64th of it.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
         self

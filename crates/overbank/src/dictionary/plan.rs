@@ -31,7 +31,7 @@ pub struct DictionaryPlan {
     pub load_runs: u64,
     /// Bytes that a load writes, for each byte of the result: 1 if it fits the memory.
     pub load_writes: f64,
-    /// The least `memory_bytes` of an eighth of which an item fits, and of half of which the index does.
+    /// The least `memory_bytes` of a 64th of which an item fits, and of half of which the index does.
     pub memory_bytes_min: u64,
 }
 
@@ -69,7 +69,7 @@ impl DictionaryOptions {
         let flash = pages * page / BODY_BYTES * 4096.0;
         let rank_bits = if self.shape.has_ranks { RANK_BITS } else { 0.0 };
         let index_bits = pages * f64::from(self.shape.page_blocks) * PAGE_BITS + items as f64 * rank_bits;
-        let memtable_items = shares.memtable_bytes as f64 / (item_bytes + 34.0);
+        let memtable_items = shares.memtable_bytes as f64 / (item_bytes + 18.0);
         let flushed = shares.limits.frozen_bytes as f64 / 2.0;
         let load_runs = (items as f64 * (item_bytes + 18.0) / flushed).ceil().max(1.0);
         let passes = if load_runs <= 1.0 {
@@ -86,7 +86,7 @@ impl DictionaryOptions {
             memtable_items: memtable_items as u64,
             load_runs: load_runs as u64,
             load_writes: passes,
-            memory_bytes_min: (index_bytes * 2.0).max(item_bytes * 8.0).max((16u64 << 20) as f64) as u64,
+            memory_bytes_min: (index_bytes * 2.0).max(item_bytes * 64.0).max((16u64 << 20) as f64) as u64,
         })
     }
 }

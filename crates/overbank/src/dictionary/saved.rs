@@ -136,7 +136,7 @@ impl Core {
             tree.serve(store.publisher(name));
         }
         let gate = Gate::new("dictionary", name, files.clone(), read_only);
-        let memtable = Mutex::new(Memtable::default());
+        let memtable = Mutex::new(Memtable::new(shares.memtable_bytes));
         let shared = Arc::new(Shared { options, shares, gate, files, hasher, memtable, tree });
         shared.check_index()?;
         Ok(Core { shared, reservation: Mutex::new(Some(reservation)) })
