@@ -137,3 +137,10 @@ fn more_memory_is_held_as_well_as_the_least() {
 fn items_of_a_hundred_kilobytes_hold_the_budget() {
     load_and_ask(2, 1, 16 << 20, 1_600, 100_000);
 }
+#[test]
+fn items_of_the_greatest_length_hold_the_budget() {
+    for (threads, workers) in [(1, 0), (2, 2), (8, 1)] {
+        let most = DictionaryOptions::new().memory_bytes(16 << 20).item_bytes_max();
+        load_and_ask(threads, workers, 16 << 20, 80, most - 8);
+    }
+}

@@ -22,6 +22,10 @@ use std::ops::RangeInclusive;
 
 /// The place of an entry whose item met a newer one.
 const DEAD: u64 = u64::MAX;
+/// Bits of a place in an arena.
+const PLACE_BITS: u32 = 40;
+/// Items that are longer on average than this many bytes stay where they are.
+const GATHERED_BYTES_MAX: usize = 256;
 /// Bytes of an entry; the room to sort it in is that of one part.
 const ENTRY_BYTES: usize = size_of::<[u64; 2]>();
 /// Slots of the index an entry, at least.
@@ -54,7 +58,9 @@ struct Part {
 /// Items in the order of their hashes and keys, each key once.
 #[derive(Debug, Default)]
 pub(crate) struct Frozen {
-    arena: Vec<u8>,
+    /// One whose items are in order, or those of the parts, where to gather long items would cost more than it saves.
+    arenas: Vec<Vec<u8>>,
+    /// A place is the arena's number above the place in it.
     entries: Vec<[u64; 2]>,
     tombstones: u64,
 }
@@ -141,12 +147,15 @@ impl Memtable {
         mut repeats: Option<&mut Repeats>,
     ) -> Frozen {
         let mut frozen = Frozen::builder();
-        frozen.reserve(self.parts.iter().map(|part| part.arena.len()).sum(), self.items);
+        let arena_bytes: usize = self.parts.iter().map(|part| part.arena.len()).sum();
+        let is_gathered = arena_bytes <= self.items * GATHERED_BYTES_MAX;
+        frozen.reserve(if is_gathered { arena_bytes } else { 0 }, self.items);
         let (mut sorter, mut scratch) = (Sorter::new(), Vec::new());
         for part in &mut self.parts {
             // Its memory is free for the next items while those of the next part are gathered.
             let part = std::mem::take(part);
-            part.freeze(&mut sorter, &mut scratch, hasher, operator, repeats.as_deref_mut(), &mut frozen);
+            let sorted = part.sorted(&mut sorter, &mut scratch, hasher, operator, repeats.as_deref_mut());
+            frozen.append(sorted, is_gathered);
         }
         (self.items, self.bytes) = (0, 0);
         frozen.finish()
@@ -225,16 +234,15 @@ impl Part {
         }
     }
 
-    /// Puts its items, sorted, behind those of the parts before.
-    fn freeze(
+    /// Sorts its items, each key once; where they lie stays as it is.
+    fn sorted(
         self,
         sorter: &mut Sorter<[u64; 2]>,
         sorted: &mut Vec<[u64; 2]>,
         hasher: &ItemHasher,
         operator: Option<MergeOperator>,
         mut repeats: Option<&mut Repeats>,
-        frozen: &mut FrozenBuilder,
-    ) {
+    ) -> Part {
         let Part { mut arena, mut entries, .. } = self;
         entries.retain(|entry| entry[1] != DEAD);
         sorter.sort(&mut entries, sorted);
@@ -275,10 +283,8 @@ impl Part {
             }
             from = to;
         }
-        for [high, place] in &entries[..kept] {
-            let (key, value) = item_at(&arena, *place);
-            frozen.push(Item { hash: KeyHash::new(*high, 0), key, value });
-        }
+        entries.truncate(kept);
+        Part { arena, entries, ..Part::default() }
     }
 }
 
@@ -298,13 +304,24 @@ impl Frozen {
 
     /// RAM that it takes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.arena.len() + self.entries.len() * size_of::<[u64; 2]>()
+        self.arena_bytes() + self.entries.len() * ENTRY_BYTES
+    }
+
+    fn arena_bytes(&self) -> usize {
+        self.arenas.iter().map(Vec::len).sum()
+    }
+
+    /// The key and value of an entry.
+    #[inline]
+    fn at(&self, entry: &[u64; 2]) -> (&[u8], Value<'_>) {
+        let [_, place] = *entry;
+        item_at(&self.arenas[(place >> PLACE_BITS) as usize], place & ((1 << PLACE_BITS) - 1))
     }
 
     /// How many items, of how many bytes, are in a range of hashes, about.
     pub(super) fn expected(&self, range: &RangeInclusive<u64>) -> Expected {
         let items = self.range(range).len();
-        let bytes = self.arena.len() as u128 * items as u128 / self.len().max(1) as u128;
+        let bytes = self.arena_bytes() as u128 * items as u128 / self.len().max(1) as u128;
         Expected { items: items as u64, bytes: bytes as u64 }
     }
 
@@ -318,14 +335,14 @@ impl Frozen {
     /// The `at`-th item.
     #[inline]
     pub(super) fn item(&self, at: usize, hasher: &ItemHasher) -> Item<'_> {
-        let (key, value) = item_at(&self.arena, self.entries[at][1]);
+        let (key, value) = self.at(&self.entries[at]);
         Item { hash: hasher.hash(key), key, value }
     }
 
     /// The `at`-th item, whose hash is known.
     #[inline]
     pub(super) fn item_of(&self, at: usize, hash: KeyHash) -> Item<'_> {
-        let (key, value) = item_at(&self.arena, self.entries[at][1]);
+        let (key, value) = self.at(&self.entries[at]);
         Item { hash, key, value }
     }
 
@@ -334,7 +351,7 @@ impl Frozen {
         let high = hash.high();
         let from = self.first_not_below(high);
         let alike = self.entries[from..].iter().take_while(|entry| entry[0] == high);
-        alike.map(|entry| item_at(&self.arena, entry[1])).find(|item| item.0 == key).map(|item| item.1)
+        alike.map(|entry| self.at(entry)).find(|item| item.0 == key).map(|item| item.1)
     }
 
     /// The first entry whose hash begins with `high` or what is above: hashes are spread evenly, so it is near where its share says.
@@ -361,14 +378,36 @@ pub(super) struct FrozenBuilder(Frozen);
 impl FrozenBuilder {
     /// Takes room for so many items, of so many bytes in an arena.
     fn reserve(&mut self, arena_bytes: usize, items: usize) {
-        self.0.arena.reserve_exact(arena_bytes);
+        self.0.arenas = vec![Vec::with_capacity(arena_bytes)];
         self.0.entries.reserve_exact(items);
+    }
+
+    /// Adds the items of a part that was sorted: gathered, or as they lie there.
+    fn append(&mut self, part: Part, is_gathered: bool) {
+        let Part { mut arena, entries, .. } = part;
+        if is_gathered {
+            for [high, place] in entries {
+                let (key, value) = item_at(&arena, place);
+                self.push(Item { hash: KeyHash::new(high, 0), key, value });
+            }
+            return;
+        }
+        let number = (self.0.arenas.len() as u64) << PLACE_BITS;
+        for [high, place] in entries {
+            self.0.tombstones += u64::from(matches!(item_at(&arena, place).1, Value::Deleted));
+            self.0.entries.push([high, number | place]);
+        }
+        arena.shrink_to_fit();
+        self.0.arenas.push(arena);
     }
 
     /// Adds an item whose hash and key are above those before; only the first 64 bits of the hash are of interest.
     #[inline]
     pub(super) fn push(&mut self, item: Item<'_>) {
-        let place = push_item(&mut self.0.arena, item.key, item.value);
+        if self.0.arenas.is_empty() {
+            self.0.arenas.push(Vec::new());
+        }
+        let place = push_item(&mut self.0.arenas[0], item.key, item.value);
         self.0.entries.push([item.hash.high(), place]);
         self.0.tombstones += u64::from(matches!(item.value, Value::Deleted));
     }
@@ -376,7 +415,7 @@ impl FrozenBuilder {
     pub(super) fn finish(self) -> Frozen {
         let FrozenBuilder(mut frozen) = self;
         // What is not used goes back, without a copy where the allocator cuts pieces off.
-        frozen.arena.shrink_to_fit();
+        frozen.arenas.iter_mut().for_each(Vec::shrink_to_fit);
         frozen.entries.shrink_to_fit();
         frozen
     }

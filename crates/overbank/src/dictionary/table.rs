@@ -171,8 +171,10 @@ impl Table for ItemTable {
     fn begin(&self, files: &Files, inputs: &[Input<Self>], lane: &LaneSpec<()>) -> Result<ItemMerge> {
         // Few inputs have what many would have: longer reads are faster.
         let share = self.inputs_max * CURSOR_BYTES / inputs.len().max(1);
-        let piece_bytes = (share / BLOCK_BYTES * BLOCK_BYTES).clamp(CURSOR_BYTES, CURSOR_BYTES_MAX);
-        let how = ScanOptions { piece_bytes, is_ahead: false };
+        let piece_bytes = (share / (2 * BLOCK_BYTES) * 2 * BLOCK_BYTES).clamp(CURSOR_BYTES, CURSOR_BYTES_MAX);
+        // A thread for each that reads on: of few, and long enough to be worth it.
+        let is_ahead = lane.is_behind && piece_bytes > CURSOR_BYTES;
+        let how = ScanOptions { piece_bytes: if is_ahead { piece_bytes / 2 } else { piece_bytes }, is_ahead };
         let mut expected = Expected::default();
         let sources = (inputs.iter())
             .map(|input| match input {
