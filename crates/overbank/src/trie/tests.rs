@@ -256,10 +256,21 @@ fn huffman_codes_are_as_short_as_any() {
     }
 }
 
-#[derive(PartialEq, PartialOrd)]
 struct Weight(f64);
 
+impl PartialEq for Weight {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
 impl Eq for Weight {}
+
+impl PartialOrd for Weight {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Ord for Weight {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
