@@ -4,9 +4,9 @@ use super::*;
 use crate::Error;
 use proptest::prelude::*;
 
-/// The least memory; items of 2 MiB at most.
+/// Items of 2 MiB at most.
 fn options() -> DictionaryOptions {
-    DictionaryOptions::new().memory_bytes(16 << 20)
+    DictionaryOptions::new().memory_bytes(128 << 20)
 }
 
 fn check(dictionary: &Dictionary, model: &Model) {
