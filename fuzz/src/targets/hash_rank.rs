@@ -37,8 +37,8 @@ fn run(data: &[u8]) -> Verdict {
 
 fn exercise(ranks: HashRank) {
     let hashes: Vec<KeyHash> = (0..100).map(|at| KeyHash::new(at << 57 | at, at << 32)).collect();
+    // No order among them: only the hashes that it was built from have ranks in order, others some rank.
     let found = ranks.rank_many(&hashes);
-    assert!(found.is_sorted(), "ranks keep the order of hashes");
     for (hash, rank) in std::iter::zip(hashes, found) {
         assert_eq!(ranks.rank(hash), rank);
         assert!(rank < ranks.len().max(1), "{rank} of {}", ranks.len());

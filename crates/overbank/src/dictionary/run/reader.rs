@@ -110,8 +110,8 @@ impl RunSegment {
         self.file.segment.prefetch(hash.high());
     }
 
-    /// How many items of the whole file stand before the first that has this hash, or would stand before it: of a hash that an item has,
-    /// its place. `None` of a run that was written without ranks.
+    /// How many items of the whole file stand before the first that has this hash: its place. Of a hash that no item has, some number below
+    /// theirs. `None` of a run that was written without ranks.
     ///
     /// # Cost
     /// No I/O: two cache misses, and the decoding of a part of a bucket.
