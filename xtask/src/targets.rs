@@ -20,8 +20,7 @@ const TARGETS: &[&str] = &[
 ];
 
 /// All features but those that need a C compiler for the target, and Parquet.
-const FEATURES: &str =
-    "overbank/io_uring,overbank-ingest/bzip2,overbank-ingest/gzip,overbank-ingest/lz4,overbank-ingest/xz";
+const FEATURES: &str = "overbank/io_uring,overbank/lz4,overbank-ingest/bzip2,overbank-ingest/gzip,overbank-ingest/lz4,overbank-ingest/xz";
 
 /// Checks all targets that can be had; `all` of each, or what is short.
 pub(crate) fn run(root: &Path, all: bool) -> ExitCode {

@@ -11,9 +11,11 @@
 //! A page that would not be shorter is not packed: its first byte says so, too.
 
 use super::Compression;
+#[cfg(any(feature = "lz4", feature = "zstd"))]
+use crate::Error;
+use crate::Result;
 use crate::bytes::ByteReader;
 use crate::error::{corrupt_bytes, invalid};
-use crate::{Error, Result};
 
 const HEADER_BYTES: usize = 12;
 /// More than a page may have.
@@ -246,6 +248,7 @@ impl Unpacker {
     }
 }
 
+#[cfg(any(feature = "lz4", feature = "zstd"))]
 fn no_memory(wanted_bytes: usize) -> Error {
     Error::OutOfMemory { what: "a page to compress or decompress".into(), wanted_bytes }
 }
