@@ -97,7 +97,8 @@ impl Dictionary {
         let _change = shared.gate.change();
         shared.flush()?;
         let mut pieces: Vec<RunSegment> = Vec::new();
-        let copied = self.copy_pieces(from, range, &mut pieces);
+        let is_empty = shared.tree.version().runs.is_empty();
+        let copied = self.copy_pieces(from, range, is_empty, &mut pieces);
         if copied.is_err() {
             shared.tree.retire(pieces.iter().map(|piece| piece.file_ref().id).collect());
             return copied;
@@ -117,6 +118,7 @@ impl Dictionary {
         &self,
         from: &Snapshot,
         range: RangeInclusive<u64>,
+        is_oldest: bool,
         pieces: &mut Vec<RunSegment>,
     ) -> Result<u64> {
         let shared = self.shared();
@@ -133,7 +135,7 @@ impl Dictionary {
             let last =
                 if u128::from(range.end() - last.min(*range.end())) < width { *range.end() } else { last };
             let is_behind = shared.tree.threads() > 0;
-            let shape = table.run_shape(false);
+            let shape = table.run_shape(is_oldest);
             let mut writer =
                 RunWriter::create(&shared.files, table.hasher, shape, first..=last, part, is_behind)?;
             let mut scan = from.scan(first..=last)?;

@@ -231,6 +231,13 @@ impl Table for ItemTable {
     fn wanted(writes: &Writes, runs: &[Shape<()>]) -> Option<Choice<()>> {
         merge_due(*writes, runs)
     }
+
+    /// Only values, ranks if they are asked for, and no front.
+    fn is_whole(&self, segment: &RunSegment) -> bool {
+        let Counts { if_absent, operands, tombstones, .. } = segment.counts();
+        let has_ranks = segment.has_ranks() || !self.options.shape.has_ranks;
+        if_absent + operands + tombstones == 0 && has_ranks && !segment.has_front()
+    }
 }
 
 /// What an item costs a step beside its bytes.

@@ -174,6 +174,13 @@ pub(crate) trait Table: Debug + Send + Sync + Sized + 'static {
     fn whole_class(class: Self::Class) -> Self::Class {
         class
     }
+
+    /// Whether a segment is what a merge with nothing older makes: where everything is merged, one that is not is merged though it is
+    /// alone.
+    fn is_whole(&self, segment: &Self::Segment) -> bool {
+        let _ = segment;
+        true
+    }
 }
 
 /// What a lane merges.

@@ -80,6 +80,7 @@ impl<T: Table> Tree<T> {
     /// # Errors
     /// As [`Tree::finish_merges`].
     pub(crate) fn merge_all(self: &Arc<Self>) -> Result<()> {
+        let mut is_redone = false;
         loop {
             let mut state = self.state();
             let first_job = state.next_job();
@@ -88,8 +89,11 @@ impl<T: Table> Tree<T> {
                 self.finish_merges(first_job)?;
                 continue;
             }
-            let choices: Vec<Choice<T::Class>> =
+            let mut choices: Vec<Choice<T::Class>> =
                 idle_groups(&state.shapes(), |run| Some(T::whole_class(run.class)));
+            if choices.is_empty() && !std::mem::replace(&mut is_redone, true) {
+                choices.extend(self.half_done(&state));
+            }
             if choices.is_empty() {
                 return Ok(());
             }
@@ -101,6 +105,15 @@ impl<T: Table> Tree<T> {
             drop(state);
             self.finish_merges(first_job)?;
         }
+    }
+
+    /// The only run, if it was written while something older was there, and that is gone.
+    fn half_done(&self, state: &State<T>) -> Option<Choice<T::Class>> {
+        let version = state.version();
+        let [run] = &version.runs[..] else { return None };
+        let is_alone = version.frozen.is_empty() && !state.is_busy(run.id);
+        let is_whole = run.pieces.iter().all(|piece| self.table.is_whole(piece));
+        (is_alone && !is_whole).then(|| Choice { inputs: vec![run.id], class: T::whole_class(run.class) })
     }
 
     /// Works for a step, or waits for one. Of a full disk the state tells.

@@ -70,6 +70,16 @@ impl RunSegment {
         self.file.counts
     }
 
+    /// Whether it was written for a place with older runs: see [`RunShape::front_bits`](super::RunShape::front_bits).
+    pub(crate) fn has_front(&self) -> bool {
+        self.file.front.is_some()
+    }
+
+    /// Whether [`RunSegment::rank`] tells ranks.
+    pub(crate) fn has_ranks(&self) -> bool {
+        self.file.ranks.is_some()
+    }
+
     /// Blocks of its pages, in the whole file.
     pub(crate) fn written_blocks(&self) -> u64 {
         self.file.segment.blocks()

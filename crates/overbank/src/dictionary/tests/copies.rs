@@ -8,23 +8,29 @@ use std::sync::{Mutex, OnceLock};
 
 #[test]
 fn shards_are_parted_and_joined() {
-    for is_even in [false, true] {
+    for (is_even, options) in [false, true].map(|is| (is, DictionaryOptions::new().ranks(is))) {
         let (_, store) = simulated(0);
-        let whole = small(&store, DictionaryOptions::new(), u128::MAX).unwrap();
+        let whole = small(&store, options, u128::MAX).unwrap();
         let (keys, values) = pairs(0..3_000, 1, is_even);
         whole.insert_many(&keys, &values).unwrap();
         whole.remove_many(&keys[2_900..]).unwrap();
         let expected = scanned(&whole);
         let snapshot = whole.snapshot().unwrap();
         let (_, other) = simulated(0);
-        let joined = small(&other, DictionaryOptions::new(), u128::MAX).unwrap();
+        let joined = small(&other, options, u128::MAX).unwrap();
         let mut copied = 0;
         for part in 0..3u64 {
             let (_, own) = simulated(0);
-            let shard = small(&own, DictionaryOptions::new(), u128::MAX).unwrap();
+            let shard = small(&own, options, u128::MAX).unwrap();
             let range =
                 part * (u64::MAX / 3)..=if part == 2 { u64::MAX } else { (part + 1) * (u64::MAX / 3) - 1 };
+            let before = copied;
             copied += shard.copy_from(&snapshot, range.clone()).unwrap();
+            let last = expected.keys().filter(|key| range.contains(&shard.hasher().hash(key).high()));
+            let last = last.max_by_key(|key| shard.hasher().hash(key)).unwrap();
+            if options.has_ranks() {
+                assert_eq!(shard.rank(last).unwrap(), Some(copied - before - 1));
+            }
             shard.verify().unwrap();
             let hasher = shard.hasher();
             assert!(scanned(&shard).keys().all(|key| range.contains(&hasher.hash(key).high())));

@@ -91,3 +91,31 @@ fn a_merge_that_was_cut_off_goes_on_after_a_restart() {
         store.commit(b"one").unwrap();
     }
 }
+
+#[test]
+fn merging_all_ends_deletions_of_which_all_that_was_older_is_gone() {
+    let (_, store) = simulated(0);
+    let options = DictionaryOptions::new().memory_bytes(64 << 20).ranks(true);
+    let dictionary = small(&store, options, u128::MAX).unwrap();
+    let (keys, values) = pairs(0..300, 1, true);
+    dictionary.insert_many(&keys, &values).unwrap();
+    dictionary.flush().unwrap();
+    dictionary.remove_many(&keys).unwrap();
+    // A merge that leaves nothing is due, and has not begun when newer items go to flash.
+    dictionary.flush().unwrap();
+    let (more_keys, more_values) = pairs(1_000..1_010, 1, true);
+    dictionary.insert_many(&more_keys, &more_values).unwrap();
+    dictionary.remove(&keys[0]).unwrap();
+    dictionary.flush().unwrap();
+    dictionary.settle().unwrap();
+    let report = dictionary.report();
+    assert_eq!((report.runs.len(), report.deletions), (1, 1), "another case than was meant: {report:?}");
+    dictionary.compact().unwrap();
+    let report = dictionary.report();
+    assert_eq!((report.runs.len(), report.items, report.deletions), (1, 10, 0), "{report:?}");
+    assert!(more_keys.iter().all(|key| dictionary.rank(key).unwrap().is_some()));
+    // What is whole is left as it is.
+    let written = dictionary.shared().tree.edits();
+    dictionary.compact().unwrap();
+    assert_eq!(dictionary.shared().tree.edits(), written);
+}
