@@ -359,7 +359,7 @@ fn listed(columns: &[String]) -> String {
     names.join(", ")
 }
 
-/// The column that a mistyped name comes nearest to, as a question.
+/// The column that a mistyped name comes nearest to, as a question; of a number, when it names one.
 fn meant(name: &str, columns: &[String]) -> String {
     /// Names this alike are taken for one another, as those of options are.
     const ALIKE: f64 = 0.7;
@@ -367,6 +367,9 @@ fn meant(name: &str, columns: &[String]) -> String {
     let nearest = columns.iter().map(|column| (likeness(column), column)).max_by(|a, b| a.0.total_cmp(&b.0));
     match nearest {
         Some((likeness, column)) if likeness > ALIKE => format!("; did you mean {column:?}?"),
+        _ if name.parse::<u32>().is_ok() => {
+            " (a number names a column only of what has no header: --no-header says so)".to_owned()
+        }
         _ => String::new(),
     }
 }
@@ -387,6 +390,7 @@ mod tests {
         assert_eq!(meant("nmae", &columns), "; did you mean \"name\"?");
         assert_eq!(meant("zebra", &columns), "");
         assert_eq!(meant("x", &[]), "");
+        assert!(meant("2", &columns).contains("--no-header"));
     }
 
     #[test]

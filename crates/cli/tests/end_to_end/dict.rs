@@ -478,6 +478,12 @@ fn what_cannot_be_is_refused_by_name() {
         .with(&csv)
         .run()
         .fails_naming(&["nam", "did you mean \"name\""]);
+    dict("build --key 1 --value 2", &at("c")).with(&csv).run().fails_naming(&["--no-header"]);
+    let sums = file(place.path(), "sums.csv", "id,n\n1,5\n2,many\n");
+    dict("build --merge sum --key id --value n", &at("sums"))
+        .with(&sums)
+        .run()
+        .fails_naming(&["\"many\"", "rows 1 to 2"]);
     dict("build --integers", &at("d")).fed("1\n").run().fails_naming(&["--integers", "leave it away"]);
     dict("build --escaped", &at("e")).fed("1\n").run().fails_naming(&["escapes", "delimited"]);
     dict("build --memory 1MiB", &at("f")).fed("1\n").run();

@@ -223,6 +223,17 @@ impl<'s> Changes<'s> {
     }
 }
 
+/// What is said of rows of which the dictionary does not take one.
+fn refused(error: overbank::Error, first: u64, last: u64) -> Failure {
+    match error {
+        overbank::Error::InvalidOption { .. } => {
+            let rows = (units::count(first), units::count(last));
+            Failure::Usage(format!("{error}; it is in one of the rows {} to {}", rows.0, rows.1))
+        }
+        other => other.into(),
+    }
+}
+
 impl Take for Changes<'_> {
     fn begin(&mut self, _: &Reader) -> Result<(), Failure> {
         Ok(())
@@ -231,12 +242,16 @@ impl Take for Changes<'_> {
     fn take(&mut self, rows: &ParsedRows) -> Result<(), Failure> {
         let keys: Vec<&[u8]> = rows.keys().collect();
         let values: Vec<&[u8]> = rows.payloads().collect();
-        match (&mut self.load, self.act) {
-            (Some(load), Act::Merge) => load.merge_many(&keys, &values)?,
-            (Some(load), _) => load.insert_many(&keys, &values)?,
-            (None, _) => self.session.dictionary.remove_many(&keys)?,
-        }
+        let taken = match (&mut self.load, self.act) {
+            (Some(load), Act::Merge) => load.merge_many(&keys, &values),
+            (Some(load), _) => load.insert_many(&keys, &values),
+            (None, _) => self.session.dictionary.remove_many(&keys),
+        };
         let count = rows.hashes().len() as u64;
+        if let Err(error) = taken {
+            let before = self.rows_before + self.rows;
+            return Err(refused(error, before + 1, before + count));
+        }
         self.rows += count;
         self.has_news |= count > 0;
         let is_due = self.has_news && self.clock.now().duration_since(self.committed_at) >= self.commit_every;

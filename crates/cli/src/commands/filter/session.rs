@@ -182,7 +182,7 @@ pub(crate) fn options(
 pub(crate) fn check_memory(memory_bytes: u64) -> Result<(), Failure> {
     if memory_bytes < MEMORY_BYTES_MIN {
         return Err(Failure::Usage(format!(
-            "--memory cannot be {}: a filter and the rows before it need {}",
+            "--memory cannot be {}: a store and the rows before it need {}",
             units::bytes(memory_bytes),
             units::bytes(MEMORY_BYTES_MIN)
         )));
