@@ -219,39 +219,29 @@ impl View {
         }
         let how = PageReads { depth: DEPTH, in_flight_bytes: shared.shares.lookup_bytes / 2 };
         loop {
-            let mut rest = Vec::with_capacity(questions.len());
-            let mut wanted: Vec<(&RunSegment, Range<u64>)> = Vec::new();
-            let mut asked: Vec<(usize, Question<'_>)> = Vec::new();
-            let mut has_page = Vec::with_capacity(questions.len());
+            let runs = &self.version.runs;
+            let mut pages = Vec::with_capacity(questions.len());
             for at in 0..questions.len() {
                 if let Some(ahead) = questions.get(at + QUESTIONS_AHEAD) {
-                    ahead.prefetch(&self.version.runs);
+                    ahead.prefetch(runs);
                 }
-                has_page.push(questions[at].next_page(&self.version.runs).is_some());
+                pages.push(questions[at].next_page(runs));
             }
-            for (question, has_page) in questions.into_iter().zip(has_page) {
-                if has_page {
-                    asked.push((question.run, question));
-                } else {
-                    rest.push(question);
+            let mut asked = Vec::with_capacity(questions.len());
+            for (question, page) in questions.into_iter().zip(pages) {
+                match page {
+                    Some(page) => asked.push((question, page)),
+                    None => answer(question.at, question.answer.last().as_deref()),
                 }
-            }
-            for question in rest {
-                answer(question.at, question.answer.last().as_deref());
             }
             if asked.is_empty() {
                 return Ok(());
             }
-            asked.sort_by_key(|one| one.0);
-            for (_, question) in &mut asked {
-                // It was found just now.
-                if let Some(page) = question.next_page(&self.version.runs) {
-                    wanted.push(page);
-                }
-            }
+            asked.sort_by_key(|(question, _)| question.run);
+            let wanted: Vec<(&RunSegment, Range<u64>)> = asked.iter().map(|(_, page)| page.clone()).collect();
             let mut is_answered = vec![false; asked.len()];
             read_pages(&shared.files, &wanted, how, &mut |at, page| {
-                let question = &mut asked[at].1;
+                let question = &mut asked[at].0;
                 if let Some(value) = page.find(question.hash, question.key)?
                     && question.meet(value, operator)
                 {
@@ -261,12 +251,11 @@ impl View {
                 Ok(())
             })?;
             let open = asked.into_iter().zip(is_answered).filter(|(_, is_answered)| !is_answered);
-            questions = open.map(|((run, question), _)| Question { run: run + 1, ..question }).collect();
+            questions =
+                open.map(|((question, _), _)| Question { run: question.run + 1, ..question }).collect();
         }
     }
-}
 
-impl View {
     /// The value of a key, found without the indexes.
     pub(super) fn search(&self, shared: &Shared, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let operator = shared.options.shape.operator;
