@@ -4,7 +4,7 @@
 
 mod counting;
 
-use overbank::dictionary::{Dictionary, DictionaryOptions, Duplicates};
+use overbank::dictionary::{Dictionary, DictionaryOptions, Duplicates, MergeOperator};
 use overbank::store::{Store, StoreOptions};
 use overbank::{KeyHash, Seed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,13 +29,16 @@ struct Trial {
 
 impl Trial {
     fn new(threads: usize, memory_bytes: usize) -> Self {
+        Self::with_options(threads, memory_bytes, DictionaryOptions::new())
+    }
+
+    fn with_options(threads: usize, memory_bytes: usize, options: DictionaryOptions) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let place = tempfile::tempdir().unwrap();
         let store_options = StoreOptions::new().memory_bytes(256 << 20).threads(threads).seed(Seed(5));
         let store = Store::create(place.path(), store_options).unwrap();
         let before = counting::restart();
-        let options = DictionaryOptions::new().memory_bytes(memory_bytes);
-        let dictionary = store.dictionary("d", options).unwrap();
+        let dictionary = store.dictionary("d", options.memory_bytes(memory_bytes)).unwrap();
         Self { _turn: turn, _place: place, store, dictionary, memory_bytes, before }
     }
 
@@ -142,5 +145,40 @@ fn items_of_the_greatest_length_hold_the_budget() {
     for (threads, workers) in [(1, 0), (2, 2), (8, 1)] {
         let most = DictionaryOptions::new().memory_bytes(16 << 20).item_bytes_max();
         load_and_ask(threads, workers, 16 << 20, 80, most - 8);
+    }
+}
+
+/// Values that operands make longer than items may be are beside the memory: five times their length at most, and they stop growing.
+#[test]
+fn appended_values_take_five_times_their_length_beside_the_memory() {
+    for (operand_bytes, others, workers) in [(100, 20, 0), (100, 0, 1), (200_000, 0, 0)] {
+        let memory_bytes = 16 << 20;
+        let options = DictionaryOptions::new().merge_operator(MergeOperator::Append);
+        let trial = Trial::with_options(workers, memory_bytes, options);
+        let operand = vec![1; operand_bytes];
+        let step = BATCH.min((256 << 10) / operand_bytes as u64 + 1);
+        let mut appended = 0;
+        for from in (0..2_000_000).step_by(step as usize) {
+            let keys: Vec<u64> = (from..from + step)
+                .map(|number| if number % (others + 1) == 0 { 0 } else { number })
+                .collect();
+            let keys: Vec<[u8; 8]> = keys.into_iter().map(u64::to_be_bytes).collect();
+            let operands = vec![&operand[..]; keys.len()];
+            if trial.dictionary.merge_many(&keys, &operands).is_err() {
+                break;
+            }
+            appended += keys.iter().filter(|key| **key == [0; 8]).count() * operand_bytes;
+        }
+        trial.dictionary.flush().unwrap();
+        let longest = trial.dictionary.report().longest_item_bytes;
+        // What a memtable may have.
+        assert!((256 << 10..memory_bytes / 4).contains(&longest), "{longest} bytes");
+        let what = format!("operands of {operand_bytes} bytes, {others} others for each, {workers} workers");
+        trial.check(&format!("growth by {what}"), 5 * longest + batches_bytes(1, 256 << 10));
+        trial.dictionary.compact().unwrap();
+        trial.store.commit(b"").unwrap();
+        let found = trial.dictionary.get(&[0; 8]).unwrap().unwrap().len();
+        assert_eq!(found, appended, "{what}");
+        trial.check(&format!("compaction of {what}"), 5 * found + batches_bytes(1, 256 << 10));
     }
 }

@@ -73,7 +73,9 @@ impl Dictionary {
     /// Changes the value of each key as the dictionary's operator says, or gives it this one if it has none. No value is read for that.
     ///
     /// # Errors
-    /// As [`Dictionary::insert_many`]; `InvalidOption` in a dictionary without an operator.
+    /// As [`Dictionary::insert_many`]; `InvalidOption` in a dictionary without an operator; `BudgetExceeded`, or `InvalidOption` where no
+    /// memory is enough, while a value is longer than any may be, as [`MergeOperator::Append`](super::MergeOperator::Append) says: the
+    /// last keys, 1024 at most, were not taken then.
     pub fn merge_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, keys: &[K], operands: &[V]) -> Result<()> {
         if self.shared().options.shape.operator.is_none() {
             let why = "choose a merge operator when the dictionary is made";
@@ -98,7 +100,7 @@ impl Dictionary {
         let shared = self.shared();
         shared.gate.writable()?;
         keys.iter().try_for_each(|key| shared.check_item(key.as_ref(), &[]))?;
-        shared.write(keys.len(), |at| (keys[at].as_ref(), Value::Deleted))
+        shared.write(keys.len(), |_| Ok(()), |at| (keys[at].as_ref(), Value::Deleted))
     }
 }
 
@@ -120,7 +122,11 @@ impl Shared {
                 operator.check(value.as_ref())?;
             }
         }
-        self.write(keys.len(), |at| {
+        let check = |shared: &Shared| match write {
+            Write::Operand => shared.check_growth(),
+            Write::Put | Write::IfAbsent => Ok(()),
+        };
+        self.write(keys.len(), check, |at| {
             let value = values[at].as_ref();
             let value = match write {
                 Write::Put => Value::Put(value),
@@ -146,10 +152,11 @@ impl Shared {
         invalid("an item", format!("{bytes} bytes long"), why)
     }
 
-    /// Takes `count` items in.
+    /// Takes `count` items in, some at a time, each time unless `check` refuses.
     fn write<'a>(
         self: &Arc<Self>,
         count: usize,
+        check: impl Fn(&Shared) -> Result<()>,
         item: impl Fn(usize) -> (&'a [u8], Value<'a>),
     ) -> Result<()> {
         let _change = self.gate.change();
@@ -160,6 +167,7 @@ impl Shared {
             first = chunk.end;
             hashes.clear();
             hashes.extend(chunk.clone().map(|at| self.hasher.hash(item(at).0)));
+            check(self)?;
             self.make_room()?;
             let (mut memtable, mut has_frozen) = (lock(&self.memtable), false);
             for (at, &hash) in chunk.clone().zip(&hashes) {

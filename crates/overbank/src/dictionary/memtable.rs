@@ -14,7 +14,7 @@
 //! 2. A frozen memtable has each key once, in the order of (hash, key).
 
 use super::item::{Item, ItemHasher, Value};
-use super::operator::{Combined, MergeOperator, combine};
+use super::operator::{Combined, MergeOperator, combine, combine_more};
 use super::run::Expected;
 use crate::KeyHash;
 use crate::batch::Sorter;
@@ -63,6 +63,7 @@ pub(crate) struct Frozen {
     /// A place is the arena's number above the place in it.
     entries: Vec<[u64; 2]>,
     tombstones: u64,
+    longest: usize,
 }
 
 /// A key that was written twice while somebody counted that.
@@ -214,7 +215,8 @@ impl Part {
         let slot = self.slot_of(hash, item_at(&self.arena, place).0);
         if let Some(older) = (self.index[slot] as usize).checked_sub(1) {
             let older = std::mem::replace(&mut self.entries[older][1], DEAD);
-            self.entries[at][1] = resolve(&mut self.arena, older, place, operator, &mut self.scratch);
+            let newer = std::iter::once(place);
+            self.entries[at][1] = resolve_all(&mut self.arena, older, newer, operator, &mut self.scratch);
         }
         self.index[slot] = at as u32 + 1;
     }
@@ -263,25 +265,19 @@ impl Part {
                 // Stable: of one key, the oldest stays first.
                 entries[from..to].sort_by(|a, b| order(a).cmp(&order(b)));
             }
-            let group = kept;
-            for at in from..to {
-                let entry = entries[at];
-                let older = (kept > group).then(|| entries[kept - 1][1]);
-                let key = item_at(&arena, entry[1]).0;
-                match older.filter(|&older| item_at(&arena, older).0 == key) {
-                    Some(older) => {
-                        if let Some(repeats) = &mut repeats {
-                            repeats.note(key);
-                        }
-                        entries[kept - 1][1] = resolve(&mut arena, older, entry[1], operator, &mut scratch);
-                    }
-                    None => {
-                        entries[kept] = entry;
-                        kept += 1;
-                    }
+            while from < to {
+                let first = entries[from][1];
+                let key = item_at(&arena, first).0;
+                let is_same = |entry: &&[u64; 2]| item_at(&arena, entry[1]).0 == key;
+                let behind = from + 1 + entries[from + 1..to].iter().take_while(is_same).count();
+                if let Some(repeats) = &mut repeats {
+                    (from + 1..behind).for_each(|_| repeats.note(key));
                 }
+                let newer = entries[from + 1..behind].iter().map(|entry| entry[1]);
+                let place = resolve_all(&mut arena, first, newer, operator, &mut scratch);
+                entries[kept] = [high, place];
+                (kept, from) = (kept + 1, behind);
             }
-            from = to;
         }
         entries.truncate(kept);
         Part { arena, entries, ..Part::default() }
@@ -300,6 +296,17 @@ impl Frozen {
 
     pub(super) fn tombstones(&self) -> u64 {
         self.tombstones
+    }
+
+    /// Bytes of the longest key with its value.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    #[inline]
+    fn count(&mut self, key: &[u8], value: Value<'_>) {
+        self.tombstones += u64::from(matches!(value, Value::Deleted));
+        self.longest = self.longest.max(key.len() + value.bytes().len());
     }
 
     /// RAM that it takes.
@@ -394,7 +401,8 @@ impl FrozenBuilder {
         }
         let number = (self.0.arenas.len() as u64) << PLACE_BITS;
         for [high, place] in entries {
-            self.0.tombstones += u64::from(matches!(item_at(&arena, place).1, Value::Deleted));
+            let (key, value) = item_at(&arena, place);
+            self.0.count(key, value);
             self.0.entries.push([high, number | place]);
         }
         arena.shrink_to_fit();
@@ -409,7 +417,7 @@ impl FrozenBuilder {
         }
         let place = push_item(&mut self.0.arenas[0], item.key, item.value);
         self.0.entries.push([item.hash.high(), place]);
-        self.0.tombstones += u64::from(matches!(item.value, Value::Deleted));
+        self.0.count(item.key, item.value);
     }
 
     pub(super) fn finish(self) -> Frozen {
@@ -429,25 +437,37 @@ pub(super) fn as_put(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// The place of what an older and a newer item of one key come to.
-fn resolve(
+/// The place of what an item and newer ones of its key come to.
+fn resolve_all(
     arena: &mut Vec<u8>,
-    older: u64,
-    newer: u64,
+    first: u64,
+    newer: impl Iterator<Item = u64>,
     operator: Option<MergeOperator>,
     scratch: &mut Vec<u8>,
 ) -> u64 {
-    let value = match combine(operator, item_at(arena, older).1, item_at(arena, newer).1, scratch) {
-        Combined::Older => return older,
-        Combined::Newer => return newer,
-        Combined::NewerAsPut => {
-            arena[newer as usize] = Value::Put(&[]).code();
-            return newer;
+    // While `scratch` has what they came to so far, the place is an older one's.
+    let (mut place, mut so_far) = (first, Combined::Older);
+    for at in newer {
+        let value = item_at(arena, at).1;
+        so_far = match so_far {
+            Combined::Put | Combined::Operand => combine_more(operator, so_far, value, scratch),
+            _ => combine(operator, item_at(arena, place).1, value, scratch),
+        };
+        match so_far {
+            Combined::Newer => place = at,
+            Combined::NewerAsPut => {
+                arena[at as usize] = Value::Put(&[]).code();
+                place = at;
+            }
+            Combined::Older | Combined::Put | Combined::Operand => {}
         }
+    }
+    let value = match so_far {
         Combined::Put => Value::Put(scratch),
         Combined::Operand => Value::Operand(scratch),
+        Combined::Older | Combined::Newer | Combined::NewerAsPut => return place,
     };
-    let key = item_at(arena, newer).0.to_vec();
+    let key = item_at(arena, first).0.to_vec();
     push_item(arena, &key, value)
 }
 

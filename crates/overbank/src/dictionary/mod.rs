@@ -22,6 +22,7 @@
 //!    memtable, some 20 ns an item of it.
 //! 4. Merges that find the disk full, or are cut off, keep what they published, leave the rest as it was, and go on later.
 //! 5. Indexes never have more than half of the memory: what would make them longer is refused.
+//! 6. What operands come to is kept whole, however long; while a value is longer than any that is taken, no more operands are taken.
 //!
 //! | n items, m in RAM, B items a page | CPU | page reads | page writes | RAM |
 //! |---|---|---|---|---|

@@ -9,7 +9,10 @@ use crate::error::invalid;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum MergeOperator {
-    /// The operand's bytes come behind the value's.
+    /// The operand's bytes come behind the value's. What is appended to a key may come to more than an item may have, an
+    /// [`item_bytes_max`](super::DictionaryOptions::item_bytes_max): then it is kept and answered whole all the same, but the dictionary
+    /// takes no more operands until it has more memory, or the value is replaced or removed and merged. Such a value takes RAM beside the
+    /// dictionary's memory while it is merged, five times its length at most, and while it is looked up.
     Append,
     /// The sum. It wraps around at the ends of the numbers' type.
     Sum(Numbers),
@@ -86,6 +89,16 @@ impl MergeOperator {
         numbers.write(result, out);
     }
 
+    /// As [`MergeOperator::apply`], to the value that `value` holds.
+    fn apply_to(self, value: &mut Vec<u8>, operand: &[u8]) {
+        if self == MergeOperator::Append {
+            // Many operands of one key would else be copied once for each of them.
+            return value.extend_from_slice(operand);
+        }
+        let before = std::mem::take(value);
+        self.apply(&before, operand, value);
+    }
+
     /// What the manifest says of it.
     pub(super) fn code(operator: Option<MergeOperator>) -> u8 {
         let (which, numbers) = match operator {
@@ -153,6 +166,24 @@ pub(super) fn combine(
         (Value::IfAbsent(value) | Value::Operand(value), Value::Operand(operand)) => {
             apply(value, operand);
             Combined::Operand
+        }
+    }
+}
+
+/// As [`combine`], where `scratch` has the older item's bytes, a value's or an operand's, as [`Combined::Put`] and [`Combined::Operand`]
+/// left them.
+pub(super) fn combine_more(
+    operator: Option<MergeOperator>,
+    older: Combined,
+    newer: Value<'_>,
+    scratch: &mut Vec<u8>,
+) -> Combined {
+    match newer {
+        Value::Put(_) | Value::Deleted => Combined::Newer,
+        Value::IfAbsent(_) => older,
+        Value::Operand(operand) => {
+            operator.unwrap_or(MergeOperator::Append).apply_to(scratch, operand);
+            older
         }
     }
 }
@@ -230,6 +261,44 @@ mod tests {
                 }
             }
             prop_assert_eq!(after(operator, items.iter().map(value)), expected);
+        }
+    }
+
+    proptest! {
+        /// Operands that are added to what others came to are no others than by themselves.
+        #[test]
+        fn items_may_be_combined_in_place(
+            code in 0u8..8, kinds in prop::collection::vec((0u8..4, any::<i64>()), 1..9),
+        ) {
+            let operator = MergeOperator::of_code(code).unwrap();
+            let items: Vec<(u8, Vec<u8>)> = (kinds.iter())
+                .map(|&(kind, number)| {
+                    let kind = match (kind, operator) { (2, None) => 1, (1, Some(_)) => 2, (kind, _) => kind };
+                    let bytes = match operator.and_then(MergeOperator::numbers) {
+                        Some(Numbers::Text) => number.to_string().into_bytes(),
+                        _ => number.to_le_bytes().to_vec(),
+                    };
+                    (kind, bytes)
+                })
+                .collect();
+            let (mut last, mut so_far, mut scratch) = (items[0].clone(), Combined::Older, Vec::new());
+            for item in &items[1..] {
+                so_far = match so_far {
+                    Combined::Put | Combined::Operand => combine_more(operator, so_far, value(item), &mut scratch),
+                    _ => combine(operator, value(&last), value(item), &mut scratch),
+                };
+                match so_far {
+                    Combined::Newer => last = item.clone(),
+                    Combined::NewerAsPut => last = (0, item.1.clone()),
+                    Combined::Older | Combined::Put | Combined::Operand => {}
+                }
+            }
+            let last = match so_far {
+                Combined::Put => (0, scratch),
+                Combined::Operand => (2, scratch),
+                _ => last,
+            };
+            prop_assert_eq!(after(operator, [value(&last)].into_iter()), after(operator, items.iter().map(value)));
         }
     }
 

@@ -16,6 +16,11 @@ const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
 const ITEM_SHARE: usize = 64;
 /// More than a memtable's places of items can tell.
 const MEMTABLE_BYTES_MAX: usize = 1 << 30;
+/// Where operands are appended, the longest that is taken, and the longest memtable: what a key may have in one memtable and in as many
+/// runs as are merged at once is then less than a page may have, a gibibyte.
+const APPENDED_BYTES_MAX: usize = 8 << 20;
+const APPENDING_BYTES_MAX: usize = 256 << 20;
+const _: () = assert!(APPENDING_BYTES_MAX + INPUTS.1 * APPENDED_BYTES_MAX < 1 << 30);
 
 /// The most lanes of a merge, and how much memory a dictionary has for each.
 const LANES_MAX: usize = 8;
@@ -97,7 +102,8 @@ impl DictionaryOptions {
     }
 
     /// RAM in bytes, from the store's budget; at least 16 MiB for writing, and 4 MiB where the store is open read-only. An item, key and
-    /// value, has at most a 64th of it.
+    /// value, has at most a 64th of it. Longer ones that are in already, written with more memory or made by
+    /// [`MergeOperator::Append`], take RAM beside it: five times their length at most in a merge, and their length in a lookup.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = bytes;
         self
@@ -157,9 +163,21 @@ impl DictionaryOptions {
         self.shape.has_ranks
     }
 
-    /// The most bytes of a key and its value together.
+    /// The most bytes of a key and its value together: a 64th of the memory, at most 256 MiB, or 8 MiB in a dictionary whose operator is
+    /// [`MergeOperator::Append`].
     pub fn item_bytes_max(&self) -> usize {
-        (self.memory_bytes / ITEM_SHARE).min(MEMTABLE_BYTES_MAX / 4)
+        let most = if self.is_appending() { APPENDED_BYTES_MAX } else { MEMTABLE_BYTES_MAX / 4 };
+        (self.memory_bytes / ITEM_SHARE).min(most)
+    }
+
+    /// The memory in which operands are let in beside an item of so many bytes; `None` if none is enough.
+    pub(super) fn memory_for_appending(item_bytes: usize) -> Option<usize> {
+        (item_bytes <= APPENDED_BYTES_MAX).then_some(item_bytes * ITEM_SHARE)
+    }
+
+    /// Whether values may become longer than what was ever inserted.
+    pub(super) fn is_appending(&self) -> bool {
+        self.shape.operator == Some(MergeOperator::Append)
     }
 
     /// Refuses options that nothing can be written with.
@@ -221,7 +239,8 @@ impl DictionaryOptions {
         let merging = lanes * merges * (inputs_max * CURSOR_BYTES + WRITER_BYTES) + lanes * WRITER_BYTES;
         let written = memory.saturating_sub(lookup_bytes + merging).max(memory / 4);
         // Two or three frozen ones are flushed together while another is filled.
-        let memtable_bytes = (written / 4).min(MEMTABLE_BYTES_MAX);
+        let most = if self.is_appending() { APPENDING_BYTES_MAX } else { MEMTABLE_BYTES_MAX };
+        let memtable_bytes = (written / 4).min(most);
         let frozen_bytes = written - memtable_bytes;
         let limits = Limits {
             frozen_bytes,

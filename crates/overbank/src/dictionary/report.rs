@@ -2,6 +2,7 @@
 
 use super::Dictionary;
 use super::options::DictionaryOptions;
+use super::saved::longest_item_bytes;
 use crate::lock::lock;
 use crate::segment::BODY_BYTES;
 
@@ -20,6 +21,8 @@ pub struct DictionaryReport {
     pub key_bytes: u64,
     /// As that.
     pub value_bytes: u64,
+    /// Bytes of the longest key with its value, of all runs: a merge takes some times as much.
+    pub longest_item_bytes: usize,
     /// Bytes of the runs on flash.
     pub flash_bytes: u64,
     /// RAM of the memtable and the runs in RAM, in bytes.
@@ -74,6 +77,7 @@ impl Dictionary {
             deletions: 0,
             key_bytes: 0,
             value_bytes: 0,
+            longest_item_bytes: longest_item_bytes(version),
             flash_bytes: version.flash_bytes(),
             memtable_bytes: memtable_bytes + version.frozen_bytes,
             index_bytes: 0,

@@ -9,7 +9,8 @@ use super::item::ItemHasher;
 use super::memtable::Memtable;
 use super::options::{DictionaryOptions, Shares};
 use super::shared::Shared;
-use super::table::{ItemState, ItemTable, Writes};
+use super::table::{ItemState, ItemTable, ItemVersion, Writes};
+use crate::error::invalid;
 use crate::lock::lock;
 use crate::lsm::{Tree, Version};
 use crate::store::registry::{self, Kind};
@@ -158,6 +159,44 @@ impl Shared {
             wanted_bytes: index_bytes,
             available_bytes: self.shares.index_bytes_max,
             budget_bytes: self.options.memory_bytes,
+        })
+    }
+}
+
+/// Bytes of the longest item of the runs, in RAM and on flash: its key and its value.
+pub(super) fn longest_item_bytes(version: &ItemVersion) -> usize {
+    let memory = version.frozen.iter().map(|one| one.entries.longest());
+    let pieces = version.runs.iter().flat_map(|run| &run.pieces);
+    let flash = pieces.filter_map(|piece| piece.counts().longest).map(|bytes| bytes as usize);
+    memory.chain(flash).max().unwrap_or(0)
+}
+
+impl Shared {
+    /// Refuses operands where appended ones have made an item longer than any may be.
+    ///
+    /// # Errors
+    /// `BudgetExceeded` if more memory would let them in, else `InvalidOption`.
+    pub(super) fn check_growth(&self) -> Result<()> {
+        if !self.options.is_appending() {
+            return Ok(());
+        }
+        let longest = longest_item_bytes(&self.tree.version());
+        if longest <= self.options.item_bytes_max() {
+            return Ok(());
+        }
+        let Some(wanted_bytes) = DictionaryOptions::memory_for_appending(longest) else {
+            let why = format!(
+                "an item has {longest} bytes, with what was appended: remove or replace its value, and compact the dictionary"
+            );
+            return invalid("merge", "an operand", why);
+        };
+        let what = format!("a dictionary that has an item of {longest} bytes, for more to be appended,");
+        let memory_bytes = self.options.memory_bytes;
+        Err(Error::BudgetExceeded {
+            what,
+            wanted_bytes,
+            available_bytes: memory_bytes,
+            budget_bytes: memory_bytes,
         })
     }
 }

@@ -47,7 +47,7 @@ pub const FREQUENCY_LOG: Kind = Kind { id: 20, version: 1, name: "log of a frequ
 /// Keys and their values.
 pub const DICTIONARY: Kind = Kind { id: 21, version: 1, name: "dictionary" };
 /// A file of keys and values. No summary by itself: its files are of a dictionary.
-pub const DICTIONARY_SEGMENT: Kind = Kind { id: 22, version: 1, name: "file of keys and values" };
+pub const DICTIONARY_SEGMENT: Kind = Kind { id: 22, version: 2, name: "file of keys and values" };
 /// Rows that a stopped run of the command could not print.
 pub const OWED_OUTPUT: Kind = Kind { id: 64, version: 1, name: "owed output" };
 /// Which fields of a row are the key, the weight and the value of a store.

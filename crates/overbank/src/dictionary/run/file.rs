@@ -28,12 +28,13 @@ impl RunFile {
     /// As [`RunSegment::open`](super::RunSegment::open).
     pub(super) fn of(mut segment: Segment, hasher: ItemHasher) -> Result<RunFile> {
         let bytes = segment.take_meta();
-        let opened = Meta::decode(&bytes, segment.entries()).and_then(|meta| {
-            let front = (!meta.front.is_empty()).then(|| Front::decode(meta.front)).transpose()?;
-            let ranks = (!meta.ranks.is_empty()).then(|| HashRank::from_bytes(meta.ranks)).transpose()?;
-            let ranks = ranks.map(|ranks| same_items(ranks, hasher, segment.entries())).transpose()?;
-            Ok((meta.counts, front, ranks, Unpacker::new(meta.compression, meta.dictionary)?))
-        });
+        let opened =
+            Meta::decode(&bytes, segment.entries(), segment.kind().structure.version).and_then(|meta| {
+                let front = (!meta.front.is_empty()).then(|| Front::decode(meta.front)).transpose()?;
+                let ranks = (!meta.ranks.is_empty()).then(|| HashRank::from_bytes(meta.ranks)).transpose()?;
+                let ranks = ranks.map(|ranks| same_items(ranks, hasher, segment.entries())).transpose()?;
+                Ok((meta.counts, front, ranks, Unpacker::new(meta.compression, meta.dictionary)?))
+            });
         let (counts, front, ranks, unpacker) =
             opened.map_err(|error| error.in_file_from(segment.path(), segment.file_ref().bytes))?;
         Ok(RunFile { segment, hasher, counts, front, ranks, unpacker })

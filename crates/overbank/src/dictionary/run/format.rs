@@ -4,10 +4,12 @@
 //!   0             1       4             8       16          24         32           40          48            56           64
 //!   ┼ compression ┼ zeros ┼ page blocks ┼ items ┼ if absent ┼ operands ┼ tombstones ┼ key bytes ┼ value bytes ┼ dictionary ┼ front ┼
 //!     u8                    u32           u64 …                                                                bytes        bytes
-//!   72      80
-//!   ┼ ranks ┼ the dictionary of its compression │ its front │ its ranks
-//!     bytes
+//!   72      80        88
+//!   ┼ ranks ┼ longest ┼ the dictionary of its compression │ its front │ its ranks
+//!     bytes   bytes
 //! ```
+//!
+//! Version 1 is read, which has no length of the longest item.
 
 use super::super::item::{Item, Value};
 use super::Compression;
@@ -50,7 +52,14 @@ pub(crate) struct Counts {
     pub(crate) tombstones: u64,
     pub(crate) key_bytes: u64,
     pub(crate) value_bytes: u64,
+    /// Bytes of the longest key with its value. Files of version 1 do not say it.
+    pub(crate) longest: Option<u64>,
 }
+
+/// The first version whose meta bytes tell of the longest item.
+const VERSION_WITH_LONGEST: u16 = 2;
+/// The oldest version that is read.
+pub(super) const OLDEST_VERSION: u16 = 1;
 
 /// The meta bytes, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +77,7 @@ impl Counts {
     pub(super) fn add(&mut self, item: &Item<'_>) {
         self.items += 1;
         self.key_bytes += item.key.len() as u64;
+        self.longest = self.longest.max(Some((item.key.len() + item.value.bytes().len()) as u64));
         match item.value {
             Value::Put(bytes) => self.value_bytes += bytes.len() as u64,
             Value::IfAbsent(bytes) => {
@@ -82,7 +92,7 @@ impl Counts {
     }
 
     fn fields(&self) -> [u64; 6] {
-        let Counts { items, if_absent, operands, tombstones, key_bytes, value_bytes } = *self;
+        let Counts { items, if_absent, operands, tombstones, key_bytes, value_bytes, longest: _ } = *self;
         [items, if_absent, operands, tombstones, key_bytes, value_bytes]
     }
 }
@@ -98,12 +108,13 @@ impl<'a> Meta<'a> {
         for part in parts {
             out.extend_from_slice(&(part.len() as u64).to_le_bytes());
         }
+        out.extend_from_slice(&self.counts.longest.unwrap_or(0).to_le_bytes());
         parts.iter().for_each(|part| out.extend_from_slice(part));
         out
     }
 
-    /// Reads the meta bytes of a run of `entries` items.
-    pub(super) fn decode(bytes: &'a [u8], entries: u64) -> Result<Meta<'a>> {
+    /// Reads the meta bytes of a run of `entries` items, in a segment whose structure is of `version`.
+    pub(super) fn decode(bytes: &'a [u8], entries: u64, version: u16) -> Result<Meta<'a>> {
         let mut fields = ByteReader::new(bytes);
         let compression = match fields.u8()? {
             0 => Compression::None,
@@ -113,13 +124,14 @@ impl<'a> Meta<'a> {
         };
         fields.zeros(3)?;
         let page_blocks = fields.u32()?;
-        let counts = Counts {
+        let mut counts = Counts {
             items: fields.u64()?,
             if_absent: fields.u64()?,
             operands: fields.u64()?,
             tombstones: fields.u64()?,
             key_bytes: fields.u64()?,
             value_bytes: fields.u64()?,
+            longest: None,
         };
         let of_kinds =
             counts.if_absent.checked_add(counts.operands).and_then(|sum| sum.checked_add(counts.tombstones));
@@ -133,11 +145,52 @@ impl<'a> Meta<'a> {
             ));
         }
         let (dictionary, front, ranks) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        if version >= VERSION_WITH_LONGEST {
+            let (longest, all) = (fields.u64()?, counts.key_bytes.saturating_add(counts.value_bytes));
+            if longest > all {
+                let expected = format!("at most the {all} of all of them");
+                return Err(corrupt_bytes(80, "bytes of the longest item", expected, longest));
+            }
+            counts.longest = Some(longest);
+        }
         let dictionary = fields.counted("the bytes of a run's dictionary", dictionary, 1)?;
         let dictionary = fields.take(dictionary)?;
         let front = fields.counted("the bytes of a run's front", front, 1)?;
         let front = fields.take(front)?;
         fields.require_left(usize::try_from(ranks).ok())?;
         Ok(Meta { compression, page_blocks, counts, dictionary, front, ranks: fields.take_rest() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meta_bytes_are_read_back_those_of_the_first_version_too() {
+        let counts =
+            Counts { items: 3, key_bytes: 20, value_bytes: 7, longest: Some(12), ..Counts::default() };
+        let meta = Meta {
+            compression: Compression::None,
+            page_blocks: 4,
+            counts,
+            dictionary: b"d",
+            front: b"front",
+            ranks: b"ranks",
+        };
+        let bytes = meta.encode();
+        assert_eq!(Meta::decode(&bytes, 3, 2).unwrap(), meta);
+        let first_version = [&bytes[..80], &bytes[88..]].concat();
+        let counts = Counts { longest: None, ..counts };
+        assert_eq!(Meta::decode(&first_version, 3, 1).unwrap(), Meta { counts, ..meta });
+        for (length, version) in [(bytes.len(), 1), (bytes.len() - 1, 2), (87, 2), (0, 2)] {
+            assert!(
+                Meta::decode(&bytes[..length], 3, version).is_err(),
+                "{length} bytes of version {version}"
+            );
+        }
+        let mut damaged = bytes;
+        damaged[80] = 28;
+        assert!(Meta::decode(&damaged, 3, 2).is_err());
     }
 }

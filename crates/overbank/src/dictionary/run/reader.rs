@@ -2,7 +2,7 @@
 
 use super::super::rank::HashRank;
 use super::file::RunFile;
-use super::format::{Counts, segment_kind};
+use super::format::{Counts, OLDEST_VERSION, segment_kind};
 use super::scan::RunScan;
 use crate::dictionary::item::ItemHasher;
 use crate::filter::run::Front;
@@ -39,7 +39,8 @@ impl RunSegment {
     /// # Errors
     /// `Incompatible` if the keys were hashed otherwise; `UnsupportedVersion`; `Corrupt`.
     pub(crate) fn open(files: &Files, file_ref: &FileRef, hasher: ItemHasher) -> Result<RunSegment> {
-        RunSegment::of(Segment::open(files, file_ref, segment_kind(hasher))?, hasher)
+        let segment = Segment::open_since(files, file_ref, segment_kind(hasher), OLDEST_VERSION)?;
+        RunSegment::of(segment, hasher)
     }
 
     pub(super) fn of(segment: Segment, hasher: ItemHasher) -> Result<RunSegment> {

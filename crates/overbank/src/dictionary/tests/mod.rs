@@ -5,6 +5,7 @@ mod crash;
 mod damage;
 mod ends;
 mod full_disk;
+mod growth;
 mod law;
 mod opens;
 mod parked;
