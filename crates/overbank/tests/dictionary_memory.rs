@@ -107,6 +107,13 @@ fn load_and_ask(threads: u64, workers: usize, memory_bytes: usize, items: u64, v
         }
     });
     trial.check(&format!("lookups by {what}"), extra);
+    // All keys at once: they are put into order some at a time.
+    let keys: Vec<[u8; 8]> = (0..share * threads).map(u64::to_be_bytes).collect();
+    let mut found = 0;
+    trial.dictionary.get_many_with(&keys, |_, value| found += usize::from(value.is_some())).unwrap();
+    assert_eq!(found, keys.len());
+    trial.check(&format!("a lookup of all of {what}"), extra + size_of_val(&keys[..]));
+    drop(keys);
     trial.dictionary.compact().unwrap();
     trial.store.commit(b"").unwrap();
     trial.check(&format!("compaction and commit of {what}"), extra);

@@ -9,7 +9,7 @@
 //!
 //! * `item`: a key and what is known of it; `operator`: what several items of a key come to. `memtable`: the newest ones. `page`: items on
 //!   flash; `run`: files of pages. `merger`: several sorted sources as one; `table`: the runs that the room `lsm` merges, and when.
-//! * `intake`: items in; `load`: many at once; `query`: lookups; `scan`: snapshots, all keys in hash order, ranks. `rank`: where hashes
+//! * `intake`: items in; `load`: many at once; `query`: lookups, in the `lookup_memory` that they share; `scan`: snapshots, all keys in hash order, ranks. `rank`: where hashes
 //!   stand among others, without the keys. `saved`, `format`: commits. `options`, `plan`, `report`: what it costs.
 //!
 //! Locks, in the order in which they are taken: the memtable's, the tree's. Neither is held while flash is read or written.
@@ -46,6 +46,7 @@ mod format;
 mod intake;
 mod item;
 mod load;
+mod lookup_memory;
 mod memtable;
 mod merger;
 mod operator;

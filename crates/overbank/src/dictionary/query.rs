@@ -12,6 +12,7 @@ use super::operator::{Combined, MergeOperator, combine};
 use super::run::{PageReads, RunSegment, read_pages};
 use super::shared::Shared;
 use super::table::{ItemRun, ItemVersion};
+use crate::device::BLOCK_BYTES;
 use crate::lock::lock;
 use crate::{KeyHash, Result};
 use std::ops::Range;
@@ -19,9 +20,11 @@ use std::sync::Arc;
 
 /// Reads in flight.
 const DEPTH: usize = 128;
-/// Keys whose reads are planned together, at least: more of them where the memory of lookups has room for so many of this length.
-const QUESTIONS_MIN: usize = 1 << 12;
+/// What a key takes whose reads are planned, and one that is put into order before.
 const QUESTION_BYTES: usize = 256;
+const ORDERED_BYTES: usize = size_of::<u64>();
+/// A plan has a quarter of what it may take for the order of so many keys.
+const ORDER_SHARE: usize = 4;
 /// How many questions ahead the indexes are on their way to the cache.
 const QUESTIONS_AHEAD: usize = 16;
 
@@ -43,7 +46,9 @@ impl Dictionary {
     /// The value of each key, if it has one.
     ///
     /// # Cost
-    /// As [`Dictionary::get`], 128 reads in flight together, one for all keys of a page.
+    /// As [`Dictionary::get`], 128 reads in flight together, one for all keys of a page. Large batches go through the pages in hash order:
+    /// so many keys at a time as a 512th of the memory in bytes where nobody else asks. Where these have a key in every fourth page or more, the
+    /// pages are read in order, by sixteen.
     ///
     /// # Errors
     /// As [`Dictionary::get`].
@@ -64,14 +69,10 @@ impl Dictionary {
     ) -> Result<()> {
         let shared = self.shared();
         shared.gate.usable()?;
-        let at_once = (shared.shares.lookup_bytes / 2 / QUESTION_BYTES).max(QUESTIONS_MIN);
-        for first in (0..keys.len()).step_by(at_once) {
-            let keys = &keys[first..(first + at_once).min(keys.len())];
-            let mut questions = shared.questions(keys);
+        shared.plan(keys, &mut |mut questions| {
             let view = shared.look(&mut questions);
-            view.answer(shared, questions, &mut |at, value| answer(first + at, value))?;
-        }
-        Ok(())
+            view.answer(shared, questions, &mut answer)
+        })
     }
 
     /// Whether each key has a value.
@@ -177,12 +178,40 @@ impl Question<'_> {
 }
 
 impl Shared {
-    pub(super) fn questions<'k, K: AsRef<[u8]>>(&self, keys: &'k [K]) -> Vec<Question<'k>> {
-        let question = |(at, key): (usize, &'k K)| {
-            let key = key.as_ref();
-            Question { at, hash: self.hasher.hash(key), key, answer: Answer::Nothing, run: 0 }
-        };
-        keys.iter().enumerate().map(question).collect()
+    /// Has `ask` answer the questions for all keys, as many at a time as there is memory for: those of a large batch in the order of their
+    /// hashes, so that each page is planned once but where two plans meet.
+    pub(super) fn plan<'k, K: AsRef<[u8]>>(
+        &self,
+        keys: &'k [K],
+        ask: &mut dyn FnMut(Vec<Question<'k>>) -> Result<()>,
+    ) -> Result<()> {
+        let memory = self.lookups.take(keys.len().saturating_mul(QUESTION_BYTES + ORDERED_BYTES));
+        let order_bytes = memory.bytes() / ORDER_SHARE;
+        let at_once = ((memory.bytes() - order_bytes) / QUESTION_BYTES).max(1);
+        let at_once = if keys.len() <= at_once { keys.len().max(1) } else { at_once };
+        let ordered = (order_bytes / ORDERED_BYTES).max(at_once).min(u32::MAX as usize);
+        let question = |at: usize| self.question(at, keys[at].as_ref());
+        let mut order: Vec<u64> = Vec::new();
+        for first in (0..keys.len()).step_by(ordered) {
+            let end = keys.len().min(first + ordered);
+            if end - first <= at_once {
+                ask((first..end).map(question).collect())?;
+                continue;
+            }
+            // The first 32 bits of each hash above the place.
+            let bits = |at: usize| self.hasher.hash(keys[at].as_ref()).high() >> 32 << 32;
+            order.clear();
+            order.extend((first..end).map(|at| bits(at) | (at - first) as u64));
+            order.sort_unstable();
+            for plan in order.chunks(at_once) {
+                ask(plan.iter().map(|&one| question(first + (one as u32) as usize)).collect())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn question<'k>(&self, at: usize, key: &'k [u8]) -> Question<'k> {
+        Question { at, hash: self.hasher.hash(key), key, answer: Answer::Nothing, run: 0 }
     }
 
     /// Asks the memtable; the runs below it at the same moment.
@@ -217,7 +246,6 @@ impl View {
         if questions.len() > 1 {
             questions.sort_unstable_by_key(|question| question.hash);
         }
-        let how = PageReads { depth: DEPTH, in_flight_bytes: shared.shares.lookup_bytes / 2 };
         loop {
             let runs = &self.version.runs;
             let mut pages = Vec::with_capacity(questions.len());
@@ -239,6 +267,9 @@ impl View {
             }
             asked.sort_by_key(|(question, _)| question.run);
             let wanted: Vec<(&RunSegment, Range<u64>)> = asked.iter().map(|(_, page)| page.clone()).collect();
+            let blocks: u64 = wanted.iter().map(|(_, blocks)| blocks.end - blocks.start).sum();
+            let memory = shared.lookups.take((blocks as usize).saturating_mul(BLOCK_BYTES));
+            let how = PageReads { depth: DEPTH, in_flight_bytes: memory.bytes() };
             let mut is_answered = vec![false; asked.len()];
             read_pages(&shared.files, &wanted, how, &mut |at, page| {
                 let question = &mut asked[at].0;
@@ -259,8 +290,7 @@ impl View {
     /// The value of a key, found without the indexes.
     pub(super) fn search(&self, shared: &Shared, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let operator = shared.options.shape.operator;
-        let keys = [key];
-        let Some(mut question) = shared.questions(&keys).pop() else { return Ok(None) };
+        let mut question = shared.question(0, key);
         for frozen in self.version.frozen.iter().rev() {
             question.ask_frozen(&frozen.entries, operator);
         }

@@ -6,6 +6,7 @@
 use super::Dictionary;
 use super::format;
 use super::item::ItemHasher;
+use super::lookup_memory::LookupMemory;
 use super::memtable::Memtable;
 use super::options::{DictionaryOptions, Shares};
 use super::shared::Shared;
@@ -138,7 +139,8 @@ impl Core {
         }
         let gate = Gate::new("dictionary", name, files.clone(), read_only);
         let memtable = Mutex::new(Memtable::new(shares.memtable_bytes));
-        let shared = Arc::new(Shared { options, shares, gate, files, hasher, memtable, tree });
+        let lookups = LookupMemory::new(shares.lookup_bytes);
+        let shared = Arc::new(Shared { options, shares, gate, files, hasher, memtable, tree, lookups });
         shared.check_index()?;
         Ok(Core { shared, reservation: Mutex::new(Some(reservation)) })
     }

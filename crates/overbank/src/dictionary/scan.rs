@@ -153,8 +153,8 @@ impl Snapshot {
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         self.shared.gate.usable()?;
         let mut found = vec![None; keys.len()];
-        let questions = self.shared.questions(keys);
-        self.view.answer(&self.shared, questions, &mut |at, value| found[at] = value.map(<[u8]>::to_vec))?;
+        let mut answer = |at: usize, value: Option<&[u8]>| found[at] = value.map(<[u8]>::to_vec);
+        self.shared.plan(keys, &mut |questions| self.view.answer(&self.shared, questions, &mut answer))?;
         Ok(found)
     }
 

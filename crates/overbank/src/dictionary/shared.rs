@@ -1,6 +1,7 @@
 //! The dictionary as all its threads see it: the newest items, and the tree of runs below them.
 
 use super::item::ItemHasher;
+use super::lookup_memory::LookupMemory;
 use super::memtable::Memtable;
 use super::options::{DictionaryOptions, Shares};
 use super::table::{ItemState, ItemTree};
@@ -19,6 +20,7 @@ pub(super) struct Shared {
     /// The newest items; locked before the tree.
     pub(super) memtable: Mutex<Memtable>,
     pub(super) tree: Arc<ItemTree>,
+    pub(super) lookups: LookupMemory,
 }
 
 impl Shared {

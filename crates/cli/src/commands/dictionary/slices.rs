@@ -7,8 +7,8 @@ use super::open::Opened;
 use crate::failure::Failure;
 use overbank::dictionary::DictionaryReport;
 
-/// More gain nothing: every page that is wanted is read once then, many at a time.
-const KEYS_MAX: usize = 16 << 10;
+/// The dictionary goes through the pages of so many in order; more would take too much memory beside the values.
+const KEYS_MAX: usize = 256 << 10;
 /// What a key and a value take beside the value's bytes.
 const VALUE_BYTES: usize = 64;
 
