@@ -175,7 +175,7 @@ impl Shared {
                     self.state().begin_memtable(0);
                 }
                 let (key, value) = item(at);
-                memtable.push(Item { hash, key, value }, &self.hasher, self.options.shape.operator);
+                memtable.push(Item { hash, key, value });
                 if memtable.memory_bytes() >= self.shares.memtable_bytes {
                     self.freeze(&mut memtable);
                     has_frozen = true;

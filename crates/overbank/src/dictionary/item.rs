@@ -43,6 +43,15 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The value of an item that only fills a gap, or of an operand, where nothing is older.
+    #[inline]
+    pub(crate) fn as_put(self) -> Self {
+        match self {
+            Value::IfAbsent(bytes) | Value::Operand(bytes) => Value::Put(bytes),
+            value => value,
+        }
+    }
+
     /// A number for each kind.
     #[inline]
     pub(crate) fn code(self) -> u8 {

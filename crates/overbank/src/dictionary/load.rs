@@ -64,7 +64,7 @@ impl Dictionary {
                 let why = "keys can be refused only where there are none yet: load into a new dictionary";
                 return invalid("duplicates", "refuse", why);
             }
-            shared.tree.table.count_repeats();
+            shared.tree.table.rules.count_repeats();
         }
         let mut state = shared.state();
         state.writes.loads += 1;
@@ -137,7 +137,7 @@ impl Dictionary {
             let is_behind = shared.tree.threads() > 0;
             let shape = table.run_shape(is_oldest);
             let mut writer =
-                RunWriter::create(&shared.files, table.hasher, shape, first..=last, part, is_behind)?;
+                RunWriter::create(&shared.files, table.rules.hasher, shape, first..=last, part, is_behind)?;
             let mut scan = from.scan(first..=last)?;
             while let Some(KeyValue { hash, key, value }) = scan.next_record()? {
                 writer.push(Item { hash, key, value: Value::Put(value) })?;
@@ -193,7 +193,7 @@ impl Load {
         shared.finish_merges()?;
         if self.duplicates == Duplicates::Refuse {
             shared.compact()?;
-            let repeats = shared.tree.table.take_repeats().unwrap_or_default();
+            let repeats = shared.tree.table.rules.take_repeats().unwrap_or_default();
             if let Some(example) = repeats.example {
                 let mut state = shared.state();
                 let dead = state.drop_classes(|()| true);
@@ -228,7 +228,7 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.end();
         if self.duplicates == Duplicates::Refuse {
-            drop(self.dictionary.shared().tree.table.take_repeats());
+            drop(self.dictionary.shared().tree.table.rules.take_repeats());
         }
     }
 }

@@ -6,20 +6,21 @@
 //!   newest ─▶ │ b: deleted │             b is left out only if nothing is older than all sources
 //! ```
 
-use super::item::{Item, ItemHasher, Value};
-use super::memtable::{Frozen, Repeats, as_put};
-use super::operator::{Combined, MergeOperator, combine};
+use super::frozen::FrozenScan;
+use super::item::{Item, Value};
+use super::operator::{Combined, combine};
+use super::rules::{Repeats, Rules};
 use super::run::{RunScan, RunSegment};
 use crate::{KeyHash, Result};
 use std::collections::VecDeque;
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Items in the order of (hash, key), each key once.
 #[derive(Debug)]
 pub(super) enum Source {
     /// A run in RAM.
-    Frozen { frozen: Arc<Frozen>, rest: Range<usize> },
+    Frozen(FrozenScan),
     /// Pieces of a run on flash, one after the other.
     Pieces(Box<Pieces>),
 }
@@ -51,14 +52,13 @@ pub(super) struct Merger {
     /// Those whose items were handed out, to be advanced: the first of the heap, or these.
     is_first_used: bool,
     used: Vec<u32>,
-    hasher: ItemHasher,
-    operator: Option<MergeOperator>,
+    rules: Rules,
     /// Nothing is older than the sources: what is deleted is left out, and every other item is a value.
     is_oldest: bool,
     scratch: Vec<u8>,
     spare: Vec<u8>,
     /// Keys that several sources had, if somebody counts them.
-    pub(super) repeats: Option<Repeats>,
+    repeats: Option<Repeats>,
 }
 
 /// What the items of a key come to so far.
@@ -72,10 +72,6 @@ enum Kept {
 }
 
 impl Source {
-    pub(super) fn frozen(frozen: &Arc<Frozen>, range: &RangeInclusive<u64>) -> Self {
-        Source::Frozen { frozen: Arc::clone(frozen), rest: frozen.range(range) }
-    }
-
     pub(super) fn pieces(
         pieces: impl IntoIterator<Item = Arc<RunSegment>>,
         range: &RangeInclusive<u64>,
@@ -86,31 +82,20 @@ impl Source {
     }
 
     /// Goes to the first item, or to the next one; its hash, if there is one.
-    fn begin(&mut self, hasher: &ItemHasher) -> Result<Option<KeyHash>> {
+    fn advance(&mut self) -> Result<Option<KeyHash>> {
         match self {
-            Source::Frozen { frozen, rest } => {
-                Ok((rest.start < rest.end).then(|| frozen.item(rest.start, hasher).hash))
-            }
+            Source::Frozen(scan) => Ok(scan.advance()),
             Source::Pieces(pieces) => pieces.advance(),
         }
     }
 
-    fn advance(&mut self, hasher: &ItemHasher) -> Result<Option<KeyHash>> {
-        if let Source::Frozen { rest, .. } = self {
-            rest.start += 1;
-        }
-        self.begin(hasher)
-    }
-
     /// The item that it stands at, whose hash is known.
     fn item(&self, hash: KeyHash) -> Item<'_> {
-        match self {
-            Source::Frozen { frozen, rest } => frozen.item_of(rest.start, hash),
-            Source::Pieces(pieces) => {
-                let item = pieces.scan.as_ref().and_then(RunScan::item);
-                item.unwrap_or(Item { hash, key: &[], value: Value::Deleted })
-            }
-        }
+        let item = match self {
+            Source::Frozen(scan) => scan.item(hash),
+            Source::Pieces(pieces) => pieces.scan.as_ref().and_then(RunScan::item),
+        };
+        item.unwrap_or(Item { hash, key: &[], value: Value::Deleted })
     }
 }
 
@@ -134,26 +119,20 @@ impl Merger {
     ///
     /// # Errors
     /// `Corrupt`; what the device says.
-    pub(super) fn new(
-        sources: Vec<Source>,
-        hasher: ItemHasher,
-        operator: Option<MergeOperator>,
-        is_oldest: bool,
-    ) -> Result<Self> {
+    pub(super) fn new(sources: Vec<Source>, rules: &Rules, is_oldest: bool) -> Result<Self> {
         let mut merger = Merger {
             heap: Vec::with_capacity(sources.len()),
             sources,
             is_first_used: false,
             used: Vec::new(),
-            hasher,
-            operator,
+            rules: rules.clone(),
             is_oldest,
             scratch: Vec::new(),
             spare: Vec::new(),
-            repeats: None,
+            repeats: rules.begin_repeats(),
         };
         for at in 0..merger.sources.len() {
-            if let Some(hash) = merger.sources[at].begin(&merger.hasher)? {
+            if let Some(hash) = merger.sources[at].advance()? {
                 merger.push(hash, at as u32);
             }
         }
@@ -182,15 +161,20 @@ impl Merger {
                 continue;
             }
             let item = self.item(hash, first, kept);
-            return Ok(Some(Item { value: as_put(item.value), ..item }));
+            return Ok(Some(Item { value: item.value.as_put(), ..item }));
         }
+    }
+
+    /// Tells of keys that came twice, when all was merged.
+    pub(super) fn finish(self) {
+        self.rules.add_repeats(self.repeats);
     }
 
     /// Has the sources go on whose items were handed out.
     fn advance(&mut self) -> Result<()> {
         if std::mem::take(&mut self.is_first_used) {
             let at = self.heap[0].1;
-            match self.sources[at as usize].advance(&self.hasher)? {
+            match self.sources[at as usize].advance()? {
                 Some(hash) => {
                     self.heap[0].0 = hash;
                     self.sift_down();
@@ -201,7 +185,7 @@ impl Merger {
             }
         }
         while let Some(at) = self.used.pop() {
-            if let Some(hash) = self.sources[at as usize].advance(&self.hasher)? {
+            if let Some(hash) = self.sources[at as usize].advance()? {
                 self.push(hash, at);
             }
         }
@@ -225,7 +209,7 @@ impl Merger {
             let mut spare = std::mem::take(&mut self.spare);
             let (older, newer) =
                 (self.item(hash, first, kept).value, self.sources[next as usize].item(hash).value);
-            let combined = combine(self.operator, older, newer, &mut spare);
+            let combined = combine(self.rules.operator, older, newer, &mut spare);
             self.spare = spare;
             kept = match combined {
                 Combined::Older => kept,
@@ -249,7 +233,7 @@ impl Merger {
             Kept::Of(source, false) => item(source),
             Kept::Of(source, true) => {
                 let item = item(source);
-                Item { value: as_put(item.value), ..item }
+                Item { value: item.value.as_put(), ..item }
             }
             Kept::Put => Item { value: Value::Put(&self.scratch), ..item(first) },
             Kept::Operand => Item { value: Value::Operand(&self.scratch), ..item(first) },

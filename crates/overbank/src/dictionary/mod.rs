@@ -1,32 +1,35 @@
 //! The record of a key: exact keys and values beyond RAM, in hash order on flash.
 //!
 //! ```text
-//!   items ─▶ memtable ─full: sort─▶ runs in RAM ─flush─▶ runs on flash ─merge─▶ one run
+//!   items ─▶ memtable ─full─▶ runs in RAM ─flush: sort─▶ runs on flash ─merge─▶ one run
 //!              └──────── a lookup asks all of them, the newest first: one page read of flash, in most cases ────┘
 //!
 //!   hash ─▶ index, 5 bits a page ─▶ page: keys and values in hash order
 //! ```
 //!
-//! * `item`: a key and what is known of it; `operator`: what several items of a key come to. `memtable`: the newest ones. `page`: items on
-//!   flash; `run`: files of pages. `merger`: several sorted sources as one; `table`: the runs that the room `lsm` merges, and when.
-//! * `intake`: items in; `load`: many at once; `query`: lookups, in the `lookup_memory` that they share; `scan`: snapshots, all keys in hash order, ranks. `rank`: where hashes
+//! * `item`: a key and what is known of it; `operator`: what several items of a key come to; `rules`: what all threads know of both.
+//!   `arena`: items in RAM. `memtable`: the newest ones; `frozen`: runs in RAM; `window`: a part of them, sorted. `page`: items on flash;
+//!   `run`: files of pages. `merger`: several sorted sources as one; `table`: the runs that the room `lsm` merges, and when.
+//! * `intake`: items in; `load`: many at once; `query`: lookups, in the `lookup_memory` that they share; `scan`: snapshots, all keys in
+//!   hash order, ranks. `rank`: where hashes
 //!   stand among others, without the keys. `saved`, `format`: commits. `options`, `plan`, `report`: what it costs.
 //!
-//! Locks, in the order in which they are taken: the memtable's, the tree's. Neither is held while flash is read or written.
+//! Locks, in the order in which they are taken: the memtable's, the tree's; behind them the one of who sorts for a reader. None is held
+//! while flash is read or written.
 //!
 //! Invariants:
 //! 1. The answers are those of a map from keys to values, whatever the batches, flushes, merges, commits and threads; also for
 //!    different keys whose hashes are equal in all 128 bits.
 //! 2. A snapshot is of one moment: all that was written before it, nothing of what comes later.
-//! 3. An insert waits for no merge: it does a share of the work that is due, a few milliseconds at a time. It waits for the sort of a
-//!    memtable, some 20 ns an item of it.
+//! 3. An insert waits for no merge: it does a share of the work that is due, a few milliseconds at a time. Nothing is sorted for
+//!    it: that is done by a flush, or for a reader, who waits for some milliseconds at most.
 //! 4. Merges that find the disk full, or are cut off, keep what they published, leave the rest as it was, and go on later.
 //! 5. Indexes never have more than half of the memory: what would make them longer is refused.
 //! 6. What operands come to is kept whole, however long; while a value is longer than any that is taken, no more operands are taken.
 //!
 //! | n items, m in RAM, B items a page | CPU | page reads | page writes | RAM |
 //! |---|---|---|---|---|
-//! | insert, remove, merge an operand | a hash, a copy, O(lg m + lg (n / m)) | lg_4 (n / m) / B, sequential | as many | 18 bytes and the item, until it is flushed |
+//! | insert, remove, merge an operand | a hash, a copy, O(lg m + lg (n / m)) | lg_4 (n / m) / B, sequential | as many | 5 bytes and the item, 16 together at least, until it is flushed |
 //! | load n | as that | n / B if m < n, sequential | 2 n / B, or 1 if m ≥ n | the memory |
 //! | get | a hash, some cache misses | 1, and 0.01 for each run but the oldest | 0 | 5 bits a page |
 //! | scan | O(lg runs) an item | n / B, sequential | 0 | a mebibyte a run |
@@ -42,7 +45,9 @@
 //! pages end at borders of equal hash ranges, so that 5 bits a page find the one page of a hash, whatever the items' lengths, and the tries
 //! are kept for ranks.
 
+mod arena;
 mod format;
+mod frozen;
 mod intake;
 mod item;
 mod load;
@@ -56,6 +61,7 @@ mod plan;
 mod query;
 mod rank;
 mod report;
+mod rules;
 mod run;
 mod saved;
 mod scan;
@@ -63,6 +69,7 @@ mod shared;
 mod table;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use load::{Duplicates, Load, LoadReport};
 pub use operator::{MergeOperator, Numbers};

@@ -69,9 +69,11 @@ impl DictionaryOptions {
         let flash = pages * page / BODY_BYTES * 4096.0;
         let rank_bits = if self.shape.has_ranks { RANK_BITS } else { 0.0 };
         let index_bits = pages * f64::from(self.shape.page_blocks) * PAGE_BITS + items as f64 * rank_bits;
-        let memtable_items = shares.memtable_bytes as f64 / (item_bytes + 18.0);
+        // Its head and its share of a mark; the shortest count for more.
+        let memory_item_bytes = (item_bytes + 5.0).max(16.0);
+        let memtable_items = shares.memtable_bytes as f64 / memory_item_bytes;
         let flushed = shares.limits.frozen_bytes as f64 / 2.0;
-        let load_runs = (items as f64 * (item_bytes + 18.0) / flushed).ceil().max(1.0);
+        let load_runs = (items as f64 * memory_item_bytes / flushed).ceil().max(1.0);
         let passes = if load_runs <= 1.0 {
             1.0
         } else {

@@ -6,8 +6,8 @@
 //! ```
 
 use super::Dictionary;
+use super::frozen::Frozen;
 use super::item::Value;
-use super::memtable::Frozen;
 use super::operator::{Combined, MergeOperator, combine};
 use super::run::{PageReads, RunSegment, read_pages};
 use super::shared::Shared;
@@ -220,7 +220,7 @@ impl Shared {
         let mut memtable = lock(&self.memtable);
         if !memtable.is_empty() {
             for question in questions {
-                if let Some(value) = memtable.get(question.hash, question.key, &self.hasher, operator) {
+                if let Some(value) = memtable.get(question.hash, question.key) {
                     question.meet_copied(value, operator);
                 }
             }

@@ -9,6 +9,7 @@ use super::item::ItemHasher;
 use super::lookup_memory::LookupMemory;
 use super::memtable::Memtable;
 use super::options::{DictionaryOptions, Shares};
+use super::rules::Rules;
 use super::shared::Shared;
 use super::table::{ItemState, ItemTable, ItemVersion, Writes};
 use crate::error::invalid;
@@ -87,7 +88,11 @@ impl Core {
             return Err(crate::error::missing("dictionary", name));
         }
         options.check()?;
-        let table = ItemTable::new(options, setup.hasher, setup.shares.limits.inputs_max);
+        let table = ItemTable::new(
+            options,
+            Rules::new(setup.hasher, options.shape.operator),
+            setup.shares.limits.inputs_max,
+        );
         Self::assemble(store, name, table, setup.shares, |writes| {
             let mut state = ItemState::new(writes, 0, 1, Version::default());
             state.is_changed = true;
@@ -109,7 +114,11 @@ impl Core {
         } else {
             options.check()?;
         }
-        let table = ItemTable::new(options, setup.hasher, setup.shares.limits.inputs_max);
+        let table = ItemTable::new(
+            options,
+            Rules::new(setup.hasher, options.shape.operator),
+            setup.shares.limits.inputs_max,
+        );
         let version = tree.open(&table, store.files(), name)?;
         Self::assemble(store, name, table, setup.shares, |writes| {
             let mut state = ItemState::new(writes, tree.memtables, 1, version);
@@ -125,7 +134,8 @@ impl Core {
         shares: Shares,
         state: impl FnOnce(Writes) -> Result<ItemState>,
     ) -> Result<Self> {
-        let (options, hasher) = (table.options, table.hasher);
+        let (options, rules) = (table.options, table.rules.clone());
+        let hasher = rules.hasher;
         let bytes = options.memory_bytes;
         let reservation = store.budget().reserve(&format!("dictionary {name:?}"), bytes, bytes)?;
         let read_only = store.is_read_only().then(|| store.device().path());
@@ -138,7 +148,7 @@ impl Core {
             tree.serve(store.publisher(name));
         }
         let gate = Gate::new("dictionary", name, files.clone(), read_only);
-        let memtable = Mutex::new(Memtable::new(shares.memtable_bytes));
+        let memtable = Mutex::new(Memtable::new(shares.memtable_bytes, rules));
         let lookups = LookupMemory::new(shares.lookup_bytes);
         let shared = Arc::new(Shared { options, shares, gate, files, hasher, memtable, tree, lookups });
         shared.check_index()?;

@@ -2,6 +2,7 @@
 
 use super::Dictionary;
 use super::DictionaryOptions;
+use super::frozen::FrozenScan;
 use super::merger::{Merger, ScanOptions, Source};
 use super::query::{View, piece_of};
 use super::run::Expected;
@@ -185,9 +186,9 @@ impl Snapshot {
         let how = ScanOptions { piece_bytes: SCAN_BYTES, is_ahead: shared.tree.threads() > 0 };
         let version = &self.view.version;
         let flash = version.runs.iter().map(|run| Source::pieces(run.pieces.iter().cloned(), &range, how));
-        let memory = version.frozen.iter().map(|one| Source::frozen(&one.entries, &range));
+        let memory = version.frozen.iter().map(|one| Source::Frozen(FrozenScan::new(&one.entries, &range)));
         let sources = flash.chain(memory).collect();
-        let merger = Merger::new(sources, shared.hasher, shared.options.shape.operator, true)?;
+        let merger = Merger::new(sources, &shared.tree.table.rules, true)?;
         Ok(Records { merger })
     }
 }

@@ -29,15 +29,12 @@ impl Shared {
         self.tree.state()
     }
 
-    /// Sorts the newest items, so that they are a run in RAM. Whoever looks holds the memtable or comes after it.
+    /// Makes the newest items a run in RAM. Whoever looks holds the memtable or comes after it.
     pub(super) fn freeze(self: &Arc<Self>, memtable: &mut Memtable) {
         if memtable.is_empty() {
             return;
         }
-        let table = &self.tree.table;
-        let mut repeats = lock(&table.repeats);
-        let frozen = memtable.freeze(&self.hasher, self.options.shape.operator, repeats.as_mut());
-        drop(repeats);
+        let frozen = memtable.freeze();
         let mut state = self.state();
         state.push_frozen(Some(0), [(frozen, ())]);
         self.tree.schedule(&mut state);

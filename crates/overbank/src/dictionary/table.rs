@@ -1,22 +1,22 @@
 //! Runs of items, as the room `lsm` merges them.
 
 use super::format;
-use super::item::ItemHasher;
-use super::memtable::{Frozen, Repeats};
+use super::frozen::{Frozen, FrozenMerger, FrozenScan};
+use super::item::Item;
 use super::merger::{Merger, ScanOptions, Source};
 use super::options::{CURSOR_BYTES, DictionaryOptions, FAN_OUT};
+use super::rules::Rules;
 use super::run::{Counts, Expected, RunSegment, RunShape, RunWriter};
 use crate::Result;
 use crate::device::BLOCK_BYTES;
-use crate::lock::lock;
 use crate::lsm::{
     Choice, Input, LaneSpec, Limits, Order, Run, Shape, Size, State, Stepped, StoredTree, Table, Tree,
     Version,
 };
 use crate::store::{FileRef, Files, Record};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// The most that is read at a time of an input of a merge.
 const CURSOR_BYTES_MAX: usize = 2 << 20;
@@ -29,13 +29,11 @@ const WHOLE_SHARE: u64 = 5;
 #[derive(Debug)]
 pub(super) struct ItemTable {
     pub(super) options: DictionaryOptions,
-    pub(super) hasher: ItemHasher,
+    pub(super) rules: Rules,
     /// Runs that one merge reads at most: so many times [`CURSOR_BYTES`] are each lane's.
     inputs_max: usize,
     /// A load of an empty dictionary is under way: what it flushes is soon merged to the oldest run, and gets no fronts.
     pub(super) is_first_load: AtomicBool,
-    /// Keys that came twice, while somebody counts them.
-    pub(super) repeats: Mutex<Option<Repeats>>,
 }
 
 /// What the table notes under the tree's lock.
@@ -50,8 +48,33 @@ pub(super) struct Writes {
 /// A merge of a lane.
 #[derive(Debug)]
 pub(super) struct ItemMerge {
-    merger: Merger,
+    items: Merged,
     writer: RunWriter,
+}
+
+/// The items that a merge writes.
+#[derive(Debug)]
+enum Merged {
+    /// Of runs in RAM.
+    Memory(FrozenMerger),
+    Any(Merger),
+}
+
+impl Merged {
+    #[inline]
+    fn next_item(&mut self) -> Result<Option<Item<'_>>> {
+        match self {
+            Merged::Memory(merger) => Ok(merger.next_item()),
+            Merged::Any(merger) => merger.next_item(),
+        }
+    }
+
+    fn finish(self) {
+        match self {
+            Merged::Memory(merger) => merger.finish(),
+            Merged::Any(merger) => merger.finish(),
+        }
+    }
 }
 
 pub(super) type ItemTree = Tree<ItemTable>;
@@ -60,9 +83,8 @@ pub(super) type ItemVersion = Version<ItemTable>;
 pub(super) type ItemRun = Run<ItemTable>;
 
 impl ItemTable {
-    pub(super) fn new(options: DictionaryOptions, hasher: ItemHasher, inputs_max: usize) -> Self {
-        let (is_first_load, repeats) = (AtomicBool::new(false), Mutex::new(None));
-        ItemTable { options, hasher, inputs_max, is_first_load, repeats }
+    pub(super) fn new(options: DictionaryOptions, rules: Rules, inputs_max: usize) -> Self {
+        ItemTable { options, rules, inputs_max, is_first_load: AtomicBool::new(false) }
     }
 
     /// How a run is written; the oldest one has no front, for most keys that are asked for are in it.
@@ -76,15 +98,22 @@ impl ItemTable {
             has_ranks: shape.has_ranks && is_oldest,
         }
     }
+}
 
-    /// Counts keys that come twice from now on.
-    pub(super) fn count_repeats(&self) {
-        *lock(&self.repeats) = Some(Repeats::default());
-    }
-
-    /// What was counted, no more of it.
-    pub(super) fn take_repeats(&self) -> Option<Repeats> {
-        lock(&self.repeats).take()
+impl ItemTable {
+    /// Items of inputs some of which are on flash.
+    fn merger(&self, inputs: &[Input<Self>], lane: &LaneSpec<()>) -> Result<Merger> {
+        // Few inputs have what many would have: longer reads are faster.
+        let share = self.inputs_max * CURSOR_BYTES / inputs.len().max(1);
+        let piece_bytes = (share / (2 * BLOCK_BYTES) * 2 * BLOCK_BYTES).clamp(CURSOR_BYTES, CURSOR_BYTES_MAX);
+        // A thread for each that reads on: of few, and long enough to be worth it.
+        let is_ahead = lane.is_behind && piece_bytes > CURSOR_BYTES;
+        let how = ScanOptions { piece_bytes: if is_ahead { piece_bytes / 2 } else { piece_bytes }, is_ahead };
+        let sources = inputs.iter().map(|input| match input {
+            Input::Flash(segment) => Source::pieces([Arc::clone(segment)], &lane.range, how),
+            Input::Memory(frozen) => Source::Frozen(FrozenScan::new(frozen, &lane.range)),
+        });
+        Merger::new(sources.collect(), &self.rules, lane.is_oldest)
     }
 }
 
@@ -127,7 +156,7 @@ impl Table for ItemTable {
     const BY_LENGTH: bool = false;
 
     fn open(&self, files: &Files, file: &FileRef, (): ()) -> Result<RunSegment> {
-        RunSegment::open(files, file, self.hasher)
+        RunSegment::open(files, file, self.rules.hasher)
     }
 
     fn record(&self, _: &Writes, tree: &StoredTree<()>) -> Record {
@@ -158,7 +187,7 @@ impl Table for ItemTable {
     }
 
     fn frozen_size(frozen: &Frozen) -> Size {
-        let (entries, tombstones) = (frozen.len() as u64, frozen.tombstones());
+        let (entries, tombstones) = (frozen.len(), frozen.tombstones());
         let occurrences = entries - tombstones;
         Size { entries, tombstones, occurrences, bytes: 0, memory_bytes: frozen.memory_bytes() }
     }
@@ -169,37 +198,31 @@ impl Table for ItemTable {
     }
 
     fn begin(&self, files: &Files, inputs: &[Input<Self>], lane: &LaneSpec<()>) -> Result<ItemMerge> {
-        // Few inputs have what many would have: longer reads are faster.
-        let share = self.inputs_max * CURSOR_BYTES / inputs.len().max(1);
-        let piece_bytes = (share / (2 * BLOCK_BYTES) * 2 * BLOCK_BYTES).clamp(CURSOR_BYTES, CURSOR_BYTES_MAX);
-        // A thread for each that reads on: of few, and long enough to be worth it.
-        let is_ahead = lane.is_behind && piece_bytes > CURSOR_BYTES;
-        let how = ScanOptions { piece_bytes: if is_ahead { piece_bytes / 2 } else { piece_bytes }, is_ahead };
-        let mut expected = Expected::default();
-        let sources = (inputs.iter())
-            .map(|input| match input {
-                Input::Flash(segment) => {
-                    expected = expected + expected_of(segment, &lane.range);
-                    Source::pieces([Arc::clone(segment)], &lane.range, how)
-                }
-                Input::Memory(frozen) => {
-                    expected = expected + frozen.expected(&lane.range);
-                    Source::frozen(frozen, &lane.range)
-                }
-            })
+        let expected = inputs.iter().map(|input| match input {
+            Input::Flash(segment) => expected_of(segment, &lane.range),
+            Input::Memory(frozen) => frozen.expected(&lane.range),
+        });
+        let expected = expected.fold(Expected::default(), |sum, one| sum + one);
+        let frozen: Vec<Arc<Frozen>> = (inputs.iter())
+            .filter_map(
+                |input| if let Input::Memory(frozen) = input { Some(Arc::clone(frozen)) } else { None },
+            )
             .collect();
-        let mut merger = Merger::new(sources, self.hasher, self.options.shape.operator, lane.is_oldest)?;
-        merger.repeats = lock(&self.repeats).as_ref().map(|_| Repeats::default());
+        let items = if frozen.len() == inputs.len() {
+            Merged::Memory(FrozenMerger::new(frozen, &self.rules, &lane.range, lane.is_oldest))
+        } else {
+            Merged::Any(self.merger(inputs, lane)?)
+        };
         let shape = self.run_shape(lane.is_oldest);
         let range = lane.range.clone();
-        let writer = RunWriter::create(files, self.hasher, shape, range, expected, lane.is_behind)?;
-        Ok(ItemMerge { merger, writer })
+        let writer = RunWriter::create(files, self.rules.hasher, shape, range, expected, lane.is_behind)?;
+        Ok(ItemMerge { items, writer })
     }
 
     fn step(&self, merge: &mut ItemMerge, blocks: u64) -> Result<Stepped> {
         let (mut entries, mut bytes) = (0, 0);
         while bytes < blocks * 4096 {
-            let Some(item) = merge.merger.next_item()? else {
+            let Some(item) = merge.items.next_item()? else {
                 return Ok(Stepped { entries, has_more: false });
             };
             merge.writer.push(item)?;
@@ -210,22 +233,17 @@ impl Table for ItemTable {
     }
 
     fn finish(&self, _: &Files, merge: ItemMerge, (): ()) -> Result<Option<RunSegment>> {
-        let ItemMerge { merger, writer } = merge;
+        let ItemMerge { items, writer } = merge;
         let segment = writer.finish()?;
-        if let (Some(found), Some(repeats)) = (merger.repeats, lock(&self.repeats).as_mut()) {
-            repeats.add(found);
-        }
+        items.finish();
         Ok(segment)
     }
 
     fn join(&self, inputs: &[Arc<Frozen>], (): ()) -> Result<Frozen> {
-        let sources = inputs.iter().map(|frozen| Source::frozen(frozen, &(0..=u64::MAX))).collect();
-        let mut merger = Merger::new(sources, self.hasher, self.options.shape.operator, false)?;
-        let mut joined = Frozen::builder();
-        while let Some(item) = merger.next_item()? {
-            joined.push(item);
-        }
-        Ok(joined.finish())
+        let mut merger = FrozenMerger::new(inputs.to_vec(), &self.rules, &(0..=u64::MAX), false);
+        let joined = Frozen::joined(&self.rules, &mut merger);
+        merger.finish();
+        Ok(joined)
     }
 
     fn wanted(writes: &Writes, runs: &[Shape<()>]) -> Option<Choice<()>> {
