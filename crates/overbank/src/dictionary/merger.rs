@@ -1,10 +1,12 @@
 //! Goes through several sorted sources at once: each key once, with what its items come to.
 //!
 //! ```text
-//!   oldest ─▶ │ a: 1 │ c: 2 │            heap of the sources' next items
-//!             │ b: 5 │ c: +1 │     ─▶    a: 1, b: 5, c: 3
-//!   newest ─▶ │ b: deleted │             b is left out only if nothing is older than all sources
+//!   oldest ─▶ │ a: 1 │ c: 2 │  ┐         a tree of the sources' next items: each node has
+//!             │ b: 5 │ c: +1 │ ├─▶ ● ─▶  the source that lost there, the root's winner is next
+//!   newest ─▶ │ d: deleted │   ┘         a: 1, b: 5, c: 3; d is left out only if nothing is older than all sources
 //! ```
+//!
+//! Sources are compared by the first 64 bits of their hashes, one comparison a level, and by the rest where these are equal.
 
 use super::frozen::FrozenScan;
 use super::item::{Item, Value};
@@ -47,28 +49,31 @@ pub(super) struct ScanOptions {
 pub(super) struct Merger {
     /// The oldest first.
     sources: Vec<Source>,
-    /// Sources that have an item, and its hash; the least first, a binary heap.
-    heap: Vec<(KeyHash, u32)>,
-    /// Those whose items were handed out, to be advanced: the first of the heap, or these.
-    is_first_used: bool,
-    used: Vec<u32>,
+    /// The hash of each source's next item, and its first 64 bits, the greatest of a source that has none.
+    hashes: Vec<Option<KeyHash>>,
+    firsts: Vec<u64>,
+    /// The sources are the leaves behind the nodes 1, 2, …: each node has the one that lost there.
+    losers: Vec<u32>,
+    winner: usize,
+    /// The winner's item was handed out.
+    is_used: bool,
     rules: Rules,
     /// Nothing is older than the sources: what is deleted is left out, and every other item is a value.
     is_oldest: bool,
-    scratch: Vec<u8>,
+    held: Held,
     spare: Vec<u8>,
     /// Keys that several sources had, if somebody counts them.
     repeats: Option<Repeats>,
 }
 
-/// What the items of a key come to so far.
-#[derive(Clone, Copy)]
-enum Kept {
-    /// The item of a source; as a value, whatever it is.
-    Of(u32, bool),
-    /// What `scratch` has, as a value or an operand.
-    Put,
-    Operand,
+/// What the items of a key come to that several sources may have: these have gone on.
+#[derive(Debug)]
+struct Held {
+    hash: KeyHash,
+    key: Vec<u8>,
+    /// Its bytes are in `bytes`.
+    kind: Value<'static>,
+    bytes: Vec<u8>,
 }
 
 impl Source {
@@ -114,28 +119,51 @@ impl Pieces {
     }
 }
 
+impl Held {
+    fn set_value(&mut self, value: Value<'_>) {
+        self.kind = value.with_bytes(&[]);
+        self.bytes.clear();
+        self.bytes.extend_from_slice(value.bytes());
+    }
+
+    fn item(&self) -> Item<'_> {
+        Item { hash: self.hash, key: &self.key, value: self.kind.with_bytes(&self.bytes) }
+    }
+}
+
 impl Merger {
     /// Of `sources`, the oldest first.
     ///
     /// # Errors
     /// `Corrupt`; what the device says.
     pub(super) fn new(sources: Vec<Source>, rules: &Rules, is_oldest: bool) -> Result<Self> {
+        let count = sources.len();
+        let held =
+            Held { hash: KeyHash::default(), key: Vec::new(), kind: Value::Deleted, bytes: Vec::new() };
         let mut merger = Merger {
-            heap: Vec::with_capacity(sources.len()),
             sources,
-            is_first_used: false,
-            used: Vec::new(),
+            hashes: vec![None; count],
+            firsts: vec![u64::MAX; count],
+            losers: vec![0; count],
+            winner: 0,
+            is_used: false,
             rules: rules.clone(),
             is_oldest,
-            scratch: Vec::new(),
+            held,
             spare: Vec::new(),
             repeats: rules.begin_repeats(),
         };
-        for at in 0..merger.sources.len() {
-            if let Some(hash) = merger.sources[at].advance()? {
-                merger.push(hash, at as u32);
-            }
+        (0..count).try_for_each(|source| merger.go_on(source))?;
+        // The winners below each node, from the leaves up.
+        let mut winners: Vec<usize> = vec![0; count];
+        winners.extend(0..count);
+        for node in (1..count).rev() {
+            let (one, other) = (winners[2 * node], winners[2 * node + 1]);
+            let is_first = merger.is_before(one, other);
+            winners[node] = if is_first { one } else { other };
+            merger.losers[node] = if is_first { other } else { one } as u32;
         }
+        merger.winner = winners.get(1).copied().unwrap_or(0);
         Ok(merger)
     }
 
@@ -143,26 +171,109 @@ impl Merger {
     ///
     /// # Errors
     /// `Corrupt`; what the device says.
+    #[inline]
     pub(super) fn next_item(&mut self) -> Result<Option<Item<'_>>> {
+        let mut is_held;
         loop {
-            self.advance()?;
-            let Some(&(hash, first)) = self.heap.first() else { return Ok(None) };
-            let has_equal = self.heap[1..].iter().take(2).any(|other| other.0 == hash);
-            let kept = if has_equal { self.fold(hash, first) } else { Kept::Of(first, false) };
-            if !has_equal {
-                self.is_first_used = true;
+            if std::mem::take(&mut self.is_used) {
+                self.advance()?;
             }
-            if !self.is_oldest {
-                return Ok(Some(self.item(hash, first, kept)));
+            let Some(hash) = self.hashes.get(self.winner).copied().flatten() else { return Ok(None) };
+            is_held = self.has_equal();
+            if is_held {
+                self.fold(hash)?;
+            } else {
+                self.is_used = true;
             }
-            if let Kept::Of(source, _) = kept
-                && let Value::Deleted = self.sources[source as usize].item(hash).value
-            {
-                continue;
+            if !self.is_oldest || !matches!(self.item(is_held).value, Value::Deleted) {
+                break;
             }
-            let item = self.item(hash, first, kept);
-            return Ok(Some(Item { value: item.value.as_put(), ..item }));
         }
+        let item = self.item(is_held);
+        Ok(Some(if self.is_oldest { Item { value: item.value.as_put(), ..item } } else { item }))
+    }
+
+    /// The item that is held, or that of the winner.
+    #[inline]
+    fn item(&self, is_held: bool) -> Item<'_> {
+        if is_held {
+            return self.held.item();
+        }
+        self.sources[self.winner].item(self.hashes[self.winner].unwrap_or_default())
+    }
+
+    /// Has a source go on to its next item.
+    #[inline]
+    fn go_on(&mut self, source: usize) -> Result<()> {
+        let hash = self.sources[source].advance()?;
+        self.hashes[source] = hash;
+        self.firsts[source] = hash.map_or(u64::MAX, |hash| hash.high());
+        Ok(())
+    }
+
+    /// Has the winner go on, and finds the next one.
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        let mut winner = self.winner;
+        self.go_on(winner)?;
+        let mut node = (self.sources.len() + winner) / 2;
+        while node > 0 {
+            let other = self.losers[node] as usize;
+            if self.is_before(other, winner) {
+                self.losers[node] = winner as u32;
+                winner = other;
+            }
+            node /= 2;
+        }
+        self.winner = winner;
+        Ok(())
+    }
+
+    /// Whether a source may stand at the winner's key too: the second one lost to the winner.
+    #[inline]
+    fn has_equal(&self) -> bool {
+        let first = self.firsts[self.winner];
+        let mut node = (self.sources.len() + self.winner) / 2;
+        while node > 0 {
+            if self.firsts[self.losers[node] as usize] == first {
+                return true;
+            }
+            node /= 2;
+        }
+        false
+    }
+
+    /// Has all sources go on that stand at the winner's key, and holds what their items come to.
+    #[cold]
+    fn fold(&mut self, hash: KeyHash) -> Result<()> {
+        let first = self.sources[self.winner].item(hash);
+        self.held.hash = hash;
+        self.held.key.clear();
+        self.held.key.extend_from_slice(first.key);
+        self.held.set_value(first.value);
+        self.advance()?;
+        while self.hashes[self.winner] == Some(hash) {
+            let item = self.sources[self.winner].item(hash);
+            if item.key != self.held.key {
+                break;
+            }
+            if let Some(repeats) = &mut self.repeats {
+                repeats.note(item.key);
+            }
+            let combined = combine(self.rules.operator, self.held.item().value, item.value, &mut self.spare);
+            match combined {
+                Combined::Older => {}
+                Combined::Newer => self.held.set_value(item.value),
+                Combined::NewerAsPut => self.held.set_value(item.value.as_put()),
+                Combined::Put | Combined::Operand => {
+                    std::mem::swap(&mut self.spare, &mut self.held.bytes);
+                    let is_put = combined == Combined::Put;
+                    self.held.kind = if is_put { Value::Put(&[]) } else { Value::Operand(&[]) };
+                }
+            }
+            self.advance()?;
+        }
+        Ok(())
     }
 
     /// Tells of keys that came twice, when all was merged.
@@ -170,115 +281,19 @@ impl Merger {
         self.rules.add_repeats(self.repeats);
     }
 
-    /// Has the sources go on whose items were handed out.
-    fn advance(&mut self) -> Result<()> {
-        if std::mem::take(&mut self.is_first_used) {
-            let at = self.heap[0].1;
-            match self.sources[at as usize].advance()? {
-                Some(hash) => {
-                    self.heap[0].0 = hash;
-                    self.sift_down();
-                }
-                None => {
-                    self.pop();
-                }
-            }
-        }
-        while let Some(at) = self.used.pop() {
-            if let Some(hash) = self.sources[at as usize].advance()? {
-                self.push(hash, at);
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes all sources that stand at the key of the first one; what their items come to.
-    fn fold(&mut self, hash: KeyHash, first: u32) -> Kept {
-        let mut kept = Kept::Of(first, false);
-        self.pop();
-        self.used.push(first);
-        while let Some(&(_, next)) = self.heap.first().filter(|next| next.0 == hash) {
-            let item = self.sources[next as usize].item(hash);
-            if item.key != self.sources[first as usize].item(hash).key {
-                break;
-            }
-            if let Some(repeats) = &mut self.repeats {
-                repeats.note(item.key);
-            }
-            // Not `scratch`: the older value may lie there.
-            let mut spare = std::mem::take(&mut self.spare);
-            let (older, newer) =
-                (self.item(hash, first, kept).value, self.sources[next as usize].item(hash).value);
-            let combined = combine(self.rules.operator, older, newer, &mut spare);
-            self.spare = spare;
-            kept = match combined {
-                Combined::Older => kept,
-                Combined::Newer => Kept::Of(next, false),
-                Combined::NewerAsPut => Kept::Of(next, true),
-                Combined::Put | Combined::Operand => {
-                    std::mem::swap(&mut self.spare, &mut self.scratch);
-                    if combined == Combined::Put { Kept::Put } else { Kept::Operand }
-                }
-            };
-            self.pop();
-            self.used.push(next);
-        }
-        kept
-    }
-
-    /// The item of the key at which the source `first` stands.
-    fn item(&self, hash: KeyHash, first: u32, kept: Kept) -> Item<'_> {
-        let item = |source: u32| self.sources[source as usize].item(hash);
-        match kept {
-            Kept::Of(source, false) => item(source),
-            Kept::Of(source, true) => {
-                let item = item(source);
-                Item { value: item.value.as_put(), ..item }
-            }
-            Kept::Put => Item { value: Value::Put(&self.scratch), ..item(first) },
-            Kept::Operand => Item { value: Value::Operand(&self.scratch), ..item(first) },
-        }
-    }
-
-    /// Whether the item of the heap's place `a` comes before that of `b`; of one key, the older one.
+    /// Whether the next item of source `a` comes before that of `b`; of one key, the older one.
     #[inline]
     fn is_before(&self, a: usize, b: usize) -> bool {
-        let ((hash, one), (other_hash, other)) = (self.heap[a], self.heap[b]);
-        if hash != other_hash {
-            return hash < other_hash;
-        }
-        let key = |source: u32| self.sources[source as usize].item(hash).key;
-        (key(one), one) < (key(other), other)
+        let (one, other) = (self.firsts[a], self.firsts[b]);
+        if one == other { self.is_before_by_rest(a, b) } else { one < other }
     }
 
-    fn push(&mut self, hash: KeyHash, source: u32) {
-        self.heap.push((hash, source));
-        let mut at = self.heap.len() - 1;
-        while at > 0 && self.is_before(at, (at - 1) / 2) {
-            self.heap.swap(at, (at - 1) / 2);
-            at = (at - 1) / 2;
-        }
-    }
-
-    fn pop(&mut self) {
-        self.heap.swap_remove(0);
-        self.sift_down();
-    }
-
-    fn sift_down(&mut self) {
-        let mut at = 0;
-        loop {
-            let mut least = at;
-            for child in [2 * at + 1, 2 * at + 2] {
-                if child < self.heap.len() && self.is_before(child, least) {
-                    least = child;
-                }
-            }
-            if least == at {
-                return;
-            }
-            self.heap.swap(at, least);
-            at = least;
-        }
+    #[cold]
+    fn is_before_by_rest(&self, a: usize, b: usize) -> bool {
+        let (Some(one), Some(other)) = (self.hashes[a], self.hashes[b]) else {
+            return self.hashes[a].is_some();
+        };
+        let key = |source: usize, hash: KeyHash| self.sources[source].item(hash).key;
+        (one, key(a, one), a) < (other, key(b, other), b)
     }
 }
