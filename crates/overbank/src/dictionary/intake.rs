@@ -169,36 +169,31 @@ impl Shared {
             hashes.extend(chunk.clone().map(|at| self.hasher.hash(item(at).0)));
             check(self)?;
             self.make_room()?;
-            let (mut memtable, mut has_frozen) = (lock(&self.memtable), false);
+            let mut memtable = lock(&self.memtable);
             for (at, &hash) in chunk.clone().zip(&hashes) {
+                let (key, value) = item(at);
+                let item = Item { hash, key, value };
+                while memtable.is_full_for(&item, self.shares.memtable_bytes) {
+                    self.freeze(&mut memtable);
+                    drop(memtable);
+                    self.make_room_or_go_on()?;
+                    memtable = lock(&self.memtable);
+                }
                 if memtable.is_empty() {
                     self.state().begin_memtable(0);
                 }
-                let (key, value) = item(at);
-                memtable.push(Item { hash, key, value });
-                if memtable.memory_bytes() >= self.shares.memtable_bytes {
-                    self.freeze(&mut memtable);
-                    has_frozen = true;
-                    if at + 1 < chunk.end {
-                        // Long items fill several memtables.
-                        drop(memtable);
-                        self.make_room_or_go_on()?;
-                        memtable = lock(&self.memtable);
-                    }
-                }
+                memtable.push(item);
             }
             drop(memtable);
-            // To sort a memtable is a step by itself; the work that it held up is done with the next keys.
-            self.tree.pace(chunk.len(), has_frozen)?;
+            self.tree.pace(chunk.len(), false)?;
         }
         Ok(())
     }
 
-    /// Sees to it that the memtable fits into RAM when it is frozen. It goes on to be filled while others are flushed.
+    /// Sees to it that beside what is frozen there is room for a memtable: it stays where it is when it is frozen.
     fn make_room(self: &Arc<Self>) -> Result<()> {
         self.check_index()?;
-        let bytes = lock(&self.memtable).memory_bytes();
-        self.tree.make_room(bytes)
+        self.tree.make_room(0)
     }
 
     /// As [`Shared::make_room`]; a full disk is told of by the next chunk: this one is taken whole.

@@ -109,6 +109,13 @@ impl Memtable {
         self.items
     }
 
+    /// Whether it has items, and would take more than so many bytes with another one.
+    #[inline]
+    pub(super) fn is_full_for(&self, item: &Item<'_>, bytes_max: usize) -> bool {
+        let bytes = bytes_of(item.key.len() + item.value.bytes().len() + HEAD_BYTES_MAX);
+        self.bytes + bytes > bytes_max && !self.is_empty()
+    }
+
     /// RAM that it takes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes
