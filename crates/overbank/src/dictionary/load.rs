@@ -186,13 +186,17 @@ impl Load {
     pub fn finish(mut self) -> Result<LoadReport> {
         let shared = std::sync::Arc::clone(self.dictionary.shared());
         shared.flush()?;
+        let is_first = shared.tree.table.is_first_load.load(Ordering::Relaxed);
         self.end();
         let mut state = shared.state();
         shared.tree.schedule(&mut state);
         drop(state);
         shared.finish_merges()?;
-        if self.duplicates == Duplicates::Refuse {
+        if is_first {
+            // Runs of a first load have no fronts: a short one that stays beside the oldest would cost each lookup a read.
             shared.compact()?;
+        }
+        if self.duplicates == Duplicates::Refuse {
             let repeats = shared.tree.table.rules.take_repeats().unwrap_or_default();
             if let Some(example) = repeats.example {
                 let mut state = shared.state();
