@@ -65,7 +65,8 @@ impl HashRankOptions {
         self
     }
 
-    /// From how many keys on a trie has a pointer past its left side, 2 at least; `None` for the paper's tries, which have none.
+    /// From how many keys on a trie has a pointer past its left side, 2 at least; `None` for the paper's tries, which have none. 64 instead
+    /// of 128 takes 2.56 bits instead of 2.50, and two thirds of the time: it is for those who ask for many ranks.
     pub fn skip_keys_min(mut self, keys: Option<u32>) -> Self {
         self.skip_keys_min = keys;
         self
