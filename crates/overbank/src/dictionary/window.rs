@@ -12,7 +12,7 @@
 
 use super::arena::{for_each_key, item_at};
 use super::item::{Item, Value};
-use super::operator::{Combined, combine};
+use super::operator::{Combined, combine, combine_more};
 use super::rules::{Repeats, Rules};
 use crate::KeyHash;
 use crate::batch::Sorter;
@@ -41,7 +41,6 @@ pub(super) struct Window {
     key: u64,
     kept: Kept,
     value: Vec<u8>,
-    spare: Vec<u8>,
     /// Keys that came twice, if somebody counts them.
     repeats: Option<Repeats>,
 }
@@ -81,7 +80,6 @@ impl Window {
             key: 0,
             kept: Kept::Of(0),
             value: Vec::new(),
-            spare: Vec::new(),
         }
     }
 
@@ -164,19 +162,27 @@ impl Window {
             if let Some(repeats) = &mut self.repeats {
                 repeats.note(key);
             }
-            // Not `value`: the older one may lie there.
-            let mut spare = std::mem::take(&mut self.spare);
-            let (operator, value) = (self.rules.operator, self.at(newer).1);
-            let combined = combine(operator, self.item().value, value, &mut spare);
-            self.spare = spare;
+            let operator = self.rules.operator;
+            let combined = match self.kept {
+                Kept::Put | Kept::Operand => {
+                    let value = item_at(&self.arenas[(newer >> PLACE_BITS) as usize], offset_of(newer)).1;
+                    let is_put = matches!(self.kept, Kept::Put);
+                    let older = if is_put { Combined::Put } else { Combined::Operand };
+                    combine_more(operator, older, value, &mut self.value)
+                }
+                Kept::Of(_) | Kept::AsPut(_) => {
+                    let mut value = std::mem::take(&mut self.value);
+                    let combined = combine(operator, self.item().value, self.at(newer).1, &mut value);
+                    self.value = value;
+                    combined
+                }
+            };
             self.kept = match combined {
                 Combined::Older => self.kept,
                 Combined::Newer => Kept::Of(newer),
                 Combined::NewerAsPut => Kept::AsPut(newer),
-                Combined::Put | Combined::Operand => {
-                    std::mem::swap(&mut self.spare, &mut self.value);
-                    if combined == Combined::Put { Kept::Put } else { Kept::Operand }
-                }
+                Combined::Put => Kept::Put,
+                Combined::Operand => Kept::Operand,
             };
             self.next += 1;
         }
