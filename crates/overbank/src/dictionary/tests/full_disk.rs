@@ -39,7 +39,8 @@ fn a_full_disk_refuses_items_only_while_it_is_full() {
         dictionary.flush().unwrap();
         dictionary.settle().unwrap();
         let report = dictionary.report();
-        assert!(report.stalled.is_none() && report.runs.len() <= 4, "{report:?}");
+        // Three of each of two lengths, beside the oldest: four would be merged.
+        assert!(report.stalled.is_none() && report.runs.len() <= 7, "{report:?}");
         assert!(all_there(&dictionary, 0..taken, 1, false));
         store.commit(b"").unwrap();
         drop((dictionary, store));
