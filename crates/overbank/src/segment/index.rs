@@ -120,7 +120,7 @@ impl LooseIndex {
     /// The quantised index of pages whose first and last hashes, and blocks, are these.
     ///
     /// # Errors
-    /// `InvalidOption` for pages that [`SegmentWriter::push_page`](super::SegmentWriter::push_page) refuses.
+    /// `InvalidOption` for pages that [`SegmentWriter::push_page_of`](super::SegmentWriter::push_page_of) refuses.
     pub fn quantised(quanta: super::Quanta, pages: impl Iterator<Item = (u64, u64, u64)>) -> Result<Self> {
         let mut collected = Pages::new(quanta);
         for (first, last, blocks) in pages {

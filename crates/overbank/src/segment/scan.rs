@@ -22,6 +22,8 @@ pub struct Scan {
     used: usize,
     /// The body of the last page that had several blocks.
     joined: Vec<u8>,
+    /// Where the last page begins in the piece, if it is one block.
+    page_at: Option<usize>,
 }
 
 impl Scan {
@@ -35,7 +37,15 @@ impl Scan {
         let path = PathBuf::from(file.name());
         let bytes = range.start * BLOCK_BYTES as u64..range.end * BLOCK_BYTES as u64;
         let pieces = Ahead::new(file, bytes, piece_bytes, is_ahead);
-        Self { path, owner, pieces, buffered: range.start..range.start, used: 0, joined: Vec::new() }
+        Self {
+            path,
+            owner,
+            pieces,
+            buffered: range.start..range.start,
+            used: 0,
+            joined: Vec::new(),
+            page_at: None,
+        }
     }
 
     /// The next block's number and body; `None` at the end.
@@ -66,6 +76,7 @@ impl Scan {
         if place != 0 {
             return Err(other_page(first, 0, blocks, (place, blocks), &self.path));
         }
+        self.page_at = (blocks == 1).then_some(at);
         if blocks == 1 {
             return Ok(Some((first..first + 1, self.body_at(at))));
         }
@@ -84,6 +95,12 @@ impl Scan {
             self.join(at);
         }
         Ok(Some((first..first + blocks, &self.joined)))
+    }
+
+    /// The body of the page that [`Scan::next_page`] gave last.
+    #[inline]
+    pub(crate) fn page(&self) -> &[u8] {
+        self.page_at.map_or(&self.joined, |at| self.body_at(at))
     }
 
     /// The number of the next block, once it is in the piece; `None` at the end.

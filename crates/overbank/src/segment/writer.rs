@@ -79,7 +79,7 @@ impl SegmentWriter {
         Self::create_collecting(files, kind, Collected::Fences(Borders::default()), piece_bytes, is_behind)
     }
 
-    /// [`SegmentWriter::create_pieces`] of a segment whose pages begin where `quanta` do: it takes pages, [`SegmentWriter::push_page`], and
+    /// [`SegmentWriter::create_pieces`] of a segment whose pages begin where `quanta` do: it takes pages, [`SegmentWriter::push_page_of`], and
     /// its index names the one page of a hash.
     ///
     /// # Errors
@@ -173,8 +173,18 @@ impl SegmentWriter {
         Ok(())
     }
 
+    /// As [`push_page_of`](Self::push_page_of), of a body in one part and in as few blocks as it fits.
+    ///
+    /// # Errors
+    /// As there.
+    #[cfg(any(test, feature = "internals"))]
+    pub fn push_page(&mut self, first_hash: u64, last_hash: u64, entries: u64, body: &[u8]) -> Result<()> {
+        self.push_page_of(first_hash, last_hash, entries, &[body], 1)
+    }
+
     /// Adds a page of `entries` entries whose hashes, their 64 most significant bits, go from `first_hash` to `last_hash`: as many blocks
-    /// as `body` fills, each with the next [`BODY_BYTES`] of it, but one at least; the rest of the last one is zeros.
+    /// as `parts`, one behind the other, fill, but a multiple of `unit`, each with the next [`BODY_BYTES`] of it; the rest of the last
+    /// ones is zeros.
     ///
     /// # Cost
     /// A copy, a CRC32C and an XXH3 of each block; a byte or two of RAM until the segment is finished.
@@ -182,19 +192,38 @@ impl SegmentWriter {
     /// # Errors
     /// `InvalidOption` if `first_hash` is outside the quanta, or not in a later quantum than the last hash of the page before, or if
     /// the segment has fences; `Full` or `Io` from the device.
-    pub fn push_page(&mut self, first_hash: u64, last_hash: u64, entries: u64, body: &[u8]) -> Result<()> {
+    pub fn push_page_of(
+        &mut self,
+        first_hash: u64,
+        last_hash: u64,
+        entries: u64,
+        parts: &[&[u8]],
+        unit: u64,
+    ) -> Result<()> {
         let Collected::Quantised(pages) = &mut self.collected else {
             return invalid("a page", "one of blocks", "a segment with fences takes single blocks");
         };
         pages.check(first_hash, last_hash)?;
-        let blocks = body.len().div_ceil(BODY_BYTES).max(1) as u64;
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let blocks = (bytes.div_ceil(BODY_BYTES) as u64).max(1).next_multiple_of(unit);
         has_room(pages.blocks(), blocks)?;
-        let mut rest = body;
+        let mut parts = parts.iter().copied();
+        let mut rest: &[u8] = &[];
         for place in 0..blocks {
-            let (part, behind) = rest.split_at(rest.len().min(BODY_BYTES));
             let sequence = page_sequence(place, blocks);
-            self.sealed.push(self.owner, DATA_TAG, sequence, |whole| put_body(whole, part))?;
-            rest = behind;
+            self.sealed.push(self.owner, DATA_TAG, sequence, |whole| {
+                let mut filled = 0;
+                while filled < whole.len() {
+                    if rest.is_empty() {
+                        let Some(next) = parts.next() else { break };
+                        rest = next;
+                    }
+                    let (now, behind) = rest.split_at(rest.len().min(whole.len() - filled));
+                    whole[filled..filled + now.len()].copy_from_slice(now);
+                    (filled, rest) = (filled + now.len(), behind);
+                }
+                whole[filled..].fill(0);
+            })?;
         }
         pages.push(first_hash, last_hash, blocks);
         self.entries += entries;

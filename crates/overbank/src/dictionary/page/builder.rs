@@ -3,12 +3,17 @@
 use super::super::item::Item;
 use super::format::{KINDS_A_BYTE, Kind, Sizes};
 
+/// What is taken away from the front goes when it is so much: what is left moves then.
+const DROPPED_BYTES: u32 = 64 << 10;
+
 /// Items that wait for their page, in order.
 #[derive(Default, Debug)]
 pub(crate) struct PageBuilder {
     slots: Vec<Slot>,
     keys: Vec<u8>,
     values: Vec<u8>,
+    /// Slots of items that were taken away, whose bytes are still there.
+    dropped: usize,
 }
 
 /// Where an item's key and value end.
@@ -40,12 +45,12 @@ impl PageBuilder {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.slots.len() == self.dropped
     }
 
     /// The first 64 bits of the hashes of the first and the last of the first `items`, one at least.
     pub(crate) fn ends_of(&self, items: usize) -> (u64, u64) {
-        (self.slots[0].hash, self.slots[items - 1].hash)
+        (self.slots[self.dropped].hash, self.slots[self.dropped + items - 1].hash)
     }
 
     /// The key that came last.
@@ -56,7 +61,7 @@ impl PageBuilder {
 
     /// The first 64 bits of each item's hash, and what a page of the items up to it takes.
     pub(crate) fn grown(&self) -> impl Iterator<Item = (u64, Sizes)> {
-        self.grown_from(0).map(|(slot, sizes)| (slot.hash, sizes))
+        self.grown_from(self.dropped).map(|(slot, sizes)| (slot.hash, sizes))
     }
 
     fn grown_from(&self, first: usize) -> impl Iterator<Item = (&Slot, Sizes)> {
@@ -80,12 +85,17 @@ impl PageBuilder {
 
     /// Appends the page of the first items, whose `sizes` these are, to `into`.
     pub(crate) fn encode(&self, sizes: &Sizes, into: &mut Vec<u8>) {
-        self.encode_from(0, sizes, into);
+        self.encode_from(self.dropped, sizes, into);
+    }
+
+    /// As [`PageBuilder::encode`], of what stands before the keys; the keys, and the values.
+    pub(crate) fn encode_columns(&self, sizes: &Sizes, into: &mut Vec<u8>) -> (&[u8], &[u8]) {
+        self.columns_from(self.dropped, sizes, into)
     }
 
     /// Appends pages of some `page_bytes` of all items, one after the other, to `into`; their lengths.
     pub(crate) fn samples(&self, page_bytes: u64, into: &mut Vec<u8>) -> Vec<usize> {
-        let (mut first, mut lengths) = (0, Vec::new());
+        let (mut first, mut lengths) = (self.dropped, Vec::new());
         while first < self.slots.len() {
             let is_short = |(_, sizes): &(&Slot, Sizes)| sizes.items == 1 || sizes.bytes() <= page_bytes;
             let Some((_, sizes)) = self.grown_from(first).take_while(is_short).last() else { break };
@@ -99,8 +109,14 @@ impl PageBuilder {
 
     /// Appends the page of items from `first` on, whose `sizes` these are, to `into`.
     fn encode_from(&self, first: usize, sizes: &Sizes, into: &mut Vec<u8>) {
+        let (keys, values) = self.columns_from(first, sizes, into);
+        into.extend_from_slice(keys);
+        into.extend_from_slice(values);
+    }
+
+    fn columns_from(&self, first: usize, sizes: &Sizes, into: &mut Vec<u8>) -> (&[u8], &[u8]) {
         let slots = &self.slots[first..first + sizes.items as usize];
-        let Some(last) = slots.last() else { return };
+        let Some(last) = slots.last() else { return (&[], &[]) };
         let (key_start, value_start) = self.ends_before(first);
         let header = sizes.header();
         into.extend_from_slice(&header.encode());
@@ -113,19 +129,30 @@ impl PageBuilder {
             let byte = |four: &[Slot]| four.iter().rev().fold(0, |byte, slot| byte << 2 | slot.kind as u8);
             into.extend(slots.chunks(KINDS_A_BYTE).map(byte));
         }
-        into.extend_from_slice(&self.keys[key_start as usize..last.key_end as usize]);
-        into.extend_from_slice(&self.values[value_start as usize..last.value_end as usize]);
+        (
+            &self.keys[key_start as usize..last.key_end as usize],
+            &self.values[value_start as usize..last.value_end as usize],
+        )
     }
 
     /// Takes the first `items` away.
     pub(crate) fn drop_first(&mut self, items: usize) {
-        let Some(last) = items.checked_sub(1).map(|last| self.slots[last]) else { return };
-        self.slots.drain(..items);
-        self.keys.drain(..last.key_end as usize);
-        self.values.drain(..last.value_end as usize);
-        for slot in &mut self.slots {
-            slot.key_end -= last.key_end;
-            slot.value_end -= last.value_end;
+        self.dropped += items;
+        let (key_bytes, value_bytes) = self.ends_before(self.dropped);
+        if self.is_empty() {
+            self.slots.clear();
+            self.keys.clear();
+            self.values.clear();
+            self.dropped = 0;
+        } else if key_bytes.saturating_add(value_bytes) >= DROPPED_BYTES {
+            self.slots.drain(..self.dropped);
+            self.keys.drain(..key_bytes as usize);
+            self.values.drain(..value_bytes as usize);
+            for slot in &mut self.slots {
+                slot.key_end -= key_bytes;
+                slot.value_end -= value_bytes;
+            }
+            self.dropped = 0;
         }
     }
 }

@@ -15,9 +15,9 @@ pub(crate) struct RunScan {
     pages: Scan,
     file: Arc<RunFile>,
     range: RangeInclusive<u64>,
-    /// The page that the scan is in, from block `block` on.
-    body: Vec<u8>,
+    /// The page that the scan is in, from block `block` on, if it was packed; else it is where it was read.
     unpacked: Vec<u8>,
+    is_packed: bool,
     block: u64,
     cursor: Option<PageCursor>,
     last: KeyHash,
@@ -30,8 +30,8 @@ impl RunScan {
             pages,
             file,
             range,
-            body: Vec::new(),
             unpacked: Vec::new(),
+            is_packed: false,
             block: 0,
             cursor: None,
             last: KeyHash::default(),
@@ -55,7 +55,9 @@ impl RunScan {
     /// The item that it stands at.
     #[inline]
     pub(crate) fn item(&self) -> Option<Item<'_>> {
-        self.place.as_ref().map(|place| place.item(&self.body, self.last))
+        self.place
+            .as_ref()
+            .map(|place| place.item(body_of(&self.pages, &self.unpacked, self.is_packed), self.last))
     }
 
     /// Goes to the next item, and lends it; `None` at the end.
@@ -75,12 +77,13 @@ impl RunScan {
                 }
                 return Ok(None);
             };
-            let place = cursor.next(&self.body).map_err(|error| self.file.in_page(error, self.block))?;
+            let body = body_of(&self.pages, &self.unpacked, self.is_packed);
+            let place = cursor.next(body).map_err(|error| self.file.in_page(error, self.block))?;
             let Some(place) = place else {
                 self.cursor = None;
                 continue;
             };
-            let hash = self.file.hasher.hash(place.key(&self.body));
+            let hash = self.file.hasher.hash(place.key(body));
             if hash < self.last {
                 let (expected, found) = (format!("after {:?}", self.last), format!("{hash:?}"));
                 let error = corrupt_bytes(0, "the hash of a key", expected, found);
@@ -104,13 +107,13 @@ impl RunScan {
             Ok((page.cursor(), unpacked.packed_bytes.is_some()))
         });
         let (cursor, is_packed) = opened.map_err(|error| self.file.in_page(error, self.block))?;
-        if is_packed {
-            std::mem::swap(&mut self.body, &mut self.unpacked);
-        } else {
-            self.body.clear();
-            self.body.extend_from_slice(body);
-        }
-        self.cursor = Some(cursor);
+        (self.cursor, self.is_packed) = (Some(cursor), is_packed);
         Ok(true)
     }
+}
+
+/// The bytes of the page that a scan is in.
+#[inline]
+fn body_of<'a>(pages: &'a Scan, unpacked: &'a [u8], is_packed: bool) -> &'a [u8] {
+    if is_packed { unpacked } else { pages.page() }
 }

@@ -4,6 +4,9 @@
 //!   items ─▶ │ quantum │ quantum │ quantum, open │     a page is the longest row of whole quanta that fits its blocks;
 //!            └──────── a page ───┘                     packed, how much fits is guessed from the pages before, and tried
 //! ```
+//!
+//! Of items of which few fit a page, one more mostly does not fit, and what is left open is half of an item: pages of those have more
+//! blocks, as many as they fill best.
 
 use super::super::item::Item;
 use super::super::page::{PageBuilder, Sizes};
@@ -29,8 +32,10 @@ const QUANTA_MIN: u64 = 1 << 10;
 /// What is looked at before the first page is packed: as much as a dictionary is trained on, and for the ratio some pages.
 const TRAINED_BYTES: u64 = 1 << 20;
 const TRIED_BYTES: u64 = 1 << 16;
-/// Packed pages that fill so many sixteenths of their blocks are not tried again.
+/// Packed pages that fill so many sixteenths of their blocks are not tried again; nor is a page made longer that does.
 const FULL_SIXTEENTHS: u64 = 15;
+/// A page has twice its blocks where fewer items fit it, and as many as it fills best where half as many do.
+const ITEMS_MIN: u64 = 6;
 /// So often a packed page is tried with more or fewer quanta.
 const TRIES_MAX: u32 = 4;
 
@@ -67,12 +72,22 @@ struct Pages {
     quantum: u64,
     /// What the items before each quantum but the first take, together.
     borders: Vec<Sizes>,
+    lengths: PageLengths,
     /// Once items take more, a page is cut: what its blocks hold or, packed, are thought to hold.
     limit: u64,
     /// A page before and after it is packed, and the last one that fitted.
     raw: Vec<u8>,
     tried: Vec<u8>,
     fitting: Vec<u8>,
+}
+
+/// How many blocks a page has.
+#[derive(Clone, Copy, Debug)]
+struct PageLengths {
+    /// So many, or a multiple: the index has a border for each.
+    unit: u64,
+    /// At most so many, unless one quantum takes more.
+    most: u64,
 }
 
 impl RunWriter {
@@ -230,13 +245,20 @@ impl RunWriter {
         // In pages as they are packed; where nothing is, in pages as they are. They are filled to some fifteen sixteenths.
         let limit = (page_bytes as u128 * u128::from(raw_bytes) / u128::from(packed_bytes))
             .max(page_bytes.into()) as u64;
-        let limit = if self.shape.compression == Compression::None { page_bytes } else { limit };
-        let pages = bytes.saturating_add(bytes / 15) / limit + 1;
         let mean_bytes = bytes / items.max(1);
+        let lengths = PageLengths::new(&self.shape, mean_bytes);
+        let (unit_bytes, limit) = match self.shape.compression {
+            Compression::None => (lengths.unit * BODY_BYTES as u64, lengths.most * BODY_BYTES as u64),
+            _ => (limit, limit),
+        };
+        let pages = bytes.saturating_add(bytes / 15) / unit_bytes + 1;
         // The more quanta a page has, the less of one is left open at its end, for a bit of index a page each time they are doubled. Of
-        // items of which a page has few, it is mostly the item that does not fit.
-        let lg_quanta =
-            if mean_bytes * 16 > limit || self.shape.compression != Compression::None { 4 } else { 3 };
+        // items of which a page has few, it is mostly the item that does not fit, and a page is to end between any two.
+        let lg_quanta = match self.shape.compression {
+            Compression::None if lengths.most > u64::from(self.shape.page_blocks) => 5,
+            Compression::None if mean_bytes * 16 <= unit_bytes => 3,
+            _ => 4,
+        };
         let quanta = Quanta::new(self.range.clone(), (pages << lg_quanta).max(QUANTA_MIN))?;
         let segment = SegmentWriter::create_quantised(
             &self.files,
@@ -252,6 +274,7 @@ impl RunWriter {
             dictionary,
             quantum: 0,
             borders: Vec::new(),
+            lengths,
             limit,
             raw,
             tried,
@@ -291,12 +314,7 @@ impl Pages {
     /// more items where those that are there do not fill one.
     fn cut(&mut self, shape: &RunShape, items: &mut PageBuilder, is_end: bool) -> Result<bool> {
         let border = match shape.compression {
-            Compression::None => {
-                let last = self.borders.len() - 1;
-                self.fitting.clear();
-                items.encode(&self.borders[last], &mut self.fitting);
-                last
-            }
+            Compression::None => self.fullest(),
             _ => {
                 let border = self.fit_packed(page_bytes(shape), items)?;
                 let is_full = self.fitting.len() as u64 * 16 >= page_bytes(shape) * FULL_SIXTEENTHS;
@@ -309,11 +327,44 @@ impl Pages {
                 border
             }
         };
-        let count = self.borders[border].items as usize;
-        let (first, last) = items.ends_of(count);
-        self.segment.push_page(first, last, count as u64, &self.fitting)?;
-        items.drop_first(count);
+        let sizes = self.borders[border];
+        let (first, last) = items.ends_of(sizes.items as usize);
+        let unit = self.lengths.unit;
+        if shape.compression == Compression::None {
+            self.fitting.clear();
+            let (keys, values) = items.encode_columns(&sizes, &mut self.fitting);
+            self.segment.push_page_of(first, last, sizes.items, &[&self.fitting, keys, values], unit)?;
+        } else {
+            self.segment.push_page_of(first, last, sizes.items, &[&self.fitting], unit)?;
+        }
+        items.drop_first(sizes.items as usize);
         Ok(true)
+    }
+
+    /// The border at which a page ends that is filled best, or well enough and shorter.
+    fn fullest(&self) -> usize {
+        let last = self.borders.len() - 1;
+        let unit_bytes = self.lengths.unit * BODY_BYTES as u64;
+        let units = |at: usize| self.borders[at].bytes().div_ceil(unit_bytes).max(1);
+        let (mut best, mut end) = (None, 0);
+        while end <= last {
+            // The last of the pages of this length.
+            let length = units(end);
+            let at =
+                end + self.borders[end..].partition_point(|sizes| sizes.bytes() <= length * unit_bytes) - 1;
+            let (bytes, room) = (self.borders[at].bytes(), length * unit_bytes);
+            if bytes * 16 >= room * FULL_SIXTEENTHS {
+                return at;
+            }
+            let is_fuller = best.is_none_or(|(_, other, other_room)| {
+                u128::from(bytes) * u128::from(other_room) > u128::from(other) * u128::from(room)
+            });
+            if is_fuller {
+                best = Some((at, bytes, room));
+            }
+            end = at + 1;
+        }
+        best.map_or(last, |(at, _, _)| at)
     }
 
     /// The last border before which all items are thought to fit, packed, in `room`, and their page; the first one if none does.
@@ -346,6 +397,23 @@ impl Pages {
         }
         // Where the loop ends without one that fits, the first was tried.
         Ok(fits.unwrap_or(0))
+    }
+}
+
+impl PageLengths {
+    /// Of pages of items that have so many bytes on average.
+    fn new(shape: &RunShape, mean_bytes: u64) -> PageLengths {
+        let (blocks, bytes) = (u64::from(shape.page_blocks), page_bytes(shape));
+        if shape.compression != Compression::None {
+            return PageLengths { unit: 1, most: blocks };
+        }
+        if mean_bytes * ITEMS_MIN <= bytes {
+            PageLengths { unit: blocks, most: blocks }
+        } else if mean_bytes * ITEMS_MIN <= 2 * bytes {
+            PageLengths { unit: 2 * blocks, most: 4 * blocks }
+        } else {
+            PageLengths { unit: 1, most: 4 * blocks }
+        }
     }
 }
 

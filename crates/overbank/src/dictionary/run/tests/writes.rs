@@ -76,7 +76,7 @@ fn keys_of_one_hash_are_in_one_page() {
 fn pages_are_filled() {
     let store = store();
     for (key_bytes, value_bytes, n, least) in
-        [(12, 4, 60_000, 0.93), (40, 60, 20_000, 0.92), (100, 1000, 4000, 0.7)]
+        [(12, 4, 60_000, 0.93), (40, 60, 20_000, 0.92), (100, 1000, 4000, 0.93), (1000, 1500, 2000, 0.9)]
     {
         let model = plain(n, key_bytes, value_bytes);
         let run = run_of(store.files(), SHAPE, &model);
