@@ -99,7 +99,11 @@ impl Dictionary {
     pub fn remove_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<()> {
         let shared = self.shared();
         shared.gate.writable()?;
-        keys.iter().try_for_each(|key| shared.check_item(key.as_ref(), &[]))?;
+        let mut longest = 0;
+        for key in keys {
+            longest = shared.check_item(key.as_ref(), &[])?.max(longest);
+        }
+        shared.tree.table.note_item_bytes(longest);
         shared.write(keys.len(), |_| Ok(()), |at| (keys[at].as_ref(), Value::Deleted))
     }
 }
@@ -116,12 +120,14 @@ impl Shared {
             let why = format!("there is one for each of {} keys", keys.len());
             return invalid("values", values.len(), why);
         }
+        let mut longest = 0;
         for (key, value) in keys.iter().zip(values) {
-            self.check_item(key.as_ref(), value.as_ref())?;
+            longest = self.check_item(key.as_ref(), value.as_ref())?.max(longest);
             if let Some(operator) = self.options.shape.operator {
                 operator.check(value.as_ref())?;
             }
         }
+        self.tree.table.note_item_bytes(longest);
         let check = |shared: &Shared| match write {
             Write::Operand => shared.check_growth(),
             Write::Put | Write::IfAbsent => Ok(()),
@@ -137,12 +143,12 @@ impl Shared {
         })
     }
 
-    /// Refuses an item that is too long for the memory.
-    fn check_item(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Refuses an item that is too long for the memory; how long it is.
+    fn check_item(&self, key: &[u8], value: &[u8]) -> Result<usize> {
         let most = self.options.item_bytes_max();
         let bytes = key.len() + value.len();
         if bytes <= most {
-            return Ok(());
+            return Ok(bytes);
         }
         let why = format!(
             "the item {} may have {most} bytes, a 64th of the dictionary's memory of {}; open it with more",

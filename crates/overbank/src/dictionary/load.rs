@@ -95,6 +95,7 @@ impl Dictionary {
             return Err(Error::Incompatible { what: "the merge operator", expected, found });
         }
         let _change = shared.gate.change();
+        shared.tree.table.note_item_bytes(shared.options.item_bytes_max());
         shared.flush()?;
         let mut pieces: Vec<RunSegment> = Vec::new();
         let is_empty = shared.tree.version().runs.is_empty();
@@ -189,13 +190,16 @@ impl Load {
         let is_first = shared.tree.table.is_first_load.load(Ordering::Relaxed);
         self.end();
         let mut state = shared.state();
+        shared.tree.table.lend(&state);
         shared.tree.schedule(&mut state);
         drop(state);
-        shared.finish_merges()?;
-        if is_first {
+        let mut merged = shared.finish_merges();
+        if merged.is_ok() && is_first {
             // Runs of a first load have no fronts: a short one that stays beside the oldest would cost each lookup a read.
-            shared.compact()?;
+            merged = shared.compact();
         }
+        shared.tree.table.take_back();
+        merged?;
         if self.duplicates == Duplicates::Refuse {
             let repeats = shared.tree.table.rules.take_repeats().unwrap_or_default();
             if let Some(example) = repeats.example {

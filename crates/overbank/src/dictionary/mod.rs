@@ -36,7 +36,7 @@
 //!
 //! | index | bits of RAM an item | answers | for |
 //! |---|---|---|---|
-//! | quantised Elias-Fano, in every run | 5 a page: 0.02 of 16 bytes, 0.14 of 100 bytes, 2.1 of 1.1 KB | the page | all lookups |
+//! | quantised Elias-Fano, in every run | 5 a page: 0.02 of 16 bytes, 0.14 of 100 bytes, 1.1 of 1.1 KB | the page | all lookups |
 //! | [`HashRank`], by [`DictionaryOptions::ranks`] or alone | 2.5 | the rank | arrays beside, of one entry a key |
 //! | [`SparseTries`], alone | 0.17, 0.54, 1.67 with 256, 40, 4 items a block | the block | files of items of one size that others wrote in hash order |
 //!

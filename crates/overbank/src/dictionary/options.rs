@@ -2,6 +2,7 @@
 
 use super::operator::MergeOperator;
 use super::run::Compression;
+use crate::device::BLOCK_BYTES;
 use crate::error::invalid;
 use crate::lsm::{Limits, Policy};
 use crate::{Error, Result};
@@ -12,7 +13,7 @@ const MEMORY_BYTES_MIN: usize = 16 << 20;
 const READING_BYTES_MIN: usize = 4 << 20;
 /// A quarter of a store's usual budget.
 const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
-/// An item may take this share of the memory: each input of a merge holds its page twice, and the writer three times.
+/// An item may take this share of the memory: each input of a merge holds its page, and the writer's may have grown to twice that.
 const ITEM_SHARE: usize = 64;
 /// More than a memtable's places of items can tell.
 const MEMTABLE_BYTES_MAX: usize = 1 << 30;
@@ -27,13 +28,17 @@ const LANES_MAX: usize = 8;
 const LANE_BYTES: usize = 32 << 20;
 /// RAM of a lane's writer: a mebibyte that is filled and one that is written, and borders.
 const WRITER_BYTES: usize = 9 << 18;
-/// What is read at a time of each input of a merge.
+/// What is read at a time of each input of a merge, and of a merge of many.
 pub(super) const CURSOR_BYTES: usize = 256 << 10;
+pub(super) const CURSOR_BYTES_MIN: usize = 32 << 10;
+/// Blocks of the longest page of short items, for each that a page is asked to have.
+const PAGE_BLOCKS_SHARE: usize = 4;
 /// The most merges that are open at a time, and how much memory a dictionary has for each.
 const MERGES_MAX: usize = 2;
 const MERGE_BYTES: usize = 48 << 20;
-/// Runs that a merge reads, at least and at most.
+/// Runs that a merge reads, at least and at most; and at most of short items.
 const INPUTS: (usize, usize) = (4, 64);
+const SHORT_INPUTS_MAX: usize = 256;
 /// A lane of fewer items is not worth a thread of its own: items are larger than fingerprints.
 const LANE_ENTRIES_MIN: u64 = 1 << 16;
 /// So many runs of about the same length become one.
@@ -79,6 +84,8 @@ pub(super) struct AskedFor {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shares {
     pub(super) limits: Limits,
+    /// What the inputs of a merge take, in each lane.
+    pub(super) lane_bytes: usize,
     /// A memtable of so many bytes, with what it needs to be sorted, is frozen.
     pub(super) memtable_bytes: usize,
     /// Reads in flight.
@@ -109,7 +116,8 @@ impl DictionaryOptions {
         self
     }
 
-    /// Bytes of a page, which a lookup reads: 4096 or 16384. The larger fits items of a few KiB, and compresses better.
+    /// Bytes of a page, which a lookup reads: 4096 or 16384. The larger fits items of a few KiB, and compresses better. Of items of which
+    /// fewer than six fit, pages that are not compressed have twice as many bytes or, where they are filled better, four times.
     pub fn page_bytes(mut self, bytes: u32) -> Self {
         // What is no number of blocks is none, which is refused.
         self.shape.page_blocks = if bytes.is_multiple_of(4096) { bytes / 4096 } else { 0 };
@@ -252,7 +260,19 @@ impl DictionaryOptions {
             lane_entries_min: LANE_ENTRIES_MIN,
             piece_bytes_min: Limits::PIECE_BYTES_MIN,
         };
-        Shares { limits, memtable_bytes, lookup_bytes, index_bytes_max: memory / 2 }
+        let lane_bytes = inputs_max * CURSOR_BYTES;
+        Shares { limits, lane_bytes, memtable_bytes, lookup_bytes, index_bytes_max: memory / 2 }
+    }
+
+    /// What an input of a merge holds beside what it reads at a time: a page of items that are at most so long; and how many inputs of
+    /// those fit a lane of `shares`. What packed pages come to is not known.
+    pub(super) fn inputs_of(&self, shares: &Shares, longest_item: usize) -> (usize, usize) {
+        let page_bytes = self.shape.page_blocks as usize * PAGE_BLOCKS_SHARE * BLOCK_BYTES + longest_item;
+        let fitting = match self.shape.compression {
+            Compression::None => shares.lane_bytes / (CURSOR_BYTES_MIN + page_bytes),
+            _ => 0,
+        };
+        (page_bytes, fitting.min(SHORT_INPUTS_MAX).max(shares.limits.inputs_max))
     }
 
     /// What writers owe is reckoned by.

@@ -74,10 +74,13 @@ impl DictionaryOptions {
         let memtable_items = shares.memtable_bytes as f64 / memory_item_bytes;
         let flushed = shares.limits.frozen_bytes as f64 / 2.0;
         let load_runs = (items as f64 * memory_item_bytes / flushed).ceil().max(1.0);
-        let passes = if load_runs <= 1.0 {
-            1.0
-        } else {
-            1.0 + (load_runs.ln() / (shares.limits.inputs_max.max(FAN_OUT) as f64).ln()).ceil().max(1.0)
+        let inputs = self.inputs_of(&shares, item_bytes as usize).1.max(FAN_OUT) as f64;
+        // Few runs too many are made one, before all others are.
+        let passes = match load_runs {
+            1.0 => 1.0,
+            runs if runs <= inputs => 2.0,
+            runs if runs <= 2.0 * inputs => 2.0 + (runs - inputs + 1.0) / runs,
+            runs => 1.0 + (runs.ln() / inputs.ln()).ceil(),
         };
         let index_bytes = index_bits / 8.0;
         Ok(DictionaryPlan {

@@ -8,6 +8,7 @@ use super::format;
 use super::item::ItemHasher;
 use super::lookup_memory::LookupMemory;
 use super::memtable::Memtable;
+use super::operator::MergeOperator;
 use super::options::{DictionaryOptions, Shares};
 use super::rules::Rules;
 use super::shared::Shared;
@@ -88,11 +89,11 @@ impl Core {
             return Err(crate::error::missing("dictionary", name));
         }
         options.check()?;
-        let table = ItemTable::new(
-            options,
-            Rules::new(setup.hasher, options.shape.operator),
-            setup.shares.limits.inputs_max,
-        );
+        // What is appended grows beyond what comes.
+        let grows = options.shape.operator == Some(MergeOperator::Append);
+        let longest_item = if grows { options.item_bytes_max() } else { 0 };
+        let rules = Rules::new(setup.hasher, options.shape.operator);
+        let table = ItemTable::new(options, rules, setup.shares, longest_item);
         Self::assemble(store, name, table, setup.shares, |writes| {
             let mut state = ItemState::new(writes, 0, 1, Version::default());
             state.is_changed = true;
@@ -114,14 +115,12 @@ impl Core {
         } else {
             options.check()?;
         }
-        let table = ItemTable::new(
-            options,
-            Rules::new(setup.hasher, options.shape.operator),
-            setup.shares.limits.inputs_max,
-        );
+        let longest_item = options.item_bytes_max();
+        let rules = Rules::new(setup.hasher, options.shape.operator);
+        let table = ItemTable::new(options, rules, setup.shares, longest_item);
         let version = tree.open(&table, store.files(), name)?;
         Self::assemble(store, name, table, setup.shares, |writes| {
-            let mut state = ItemState::new(writes, tree.memtables, 1, version);
+            let mut state = ItemState::new(writes.clone(), tree.memtables, 1, version);
             state.note_committed(tree, writes);
             Ok(state)
         })
@@ -141,7 +140,7 @@ impl Core {
         let read_only = store.is_read_only().then(|| store.device().path());
         let spawner = store.workers().spawner();
         let files = store.files().clone();
-        let state = state(Writes { loads: 0, inputs_max: shares.limits.inputs_max })?;
+        let state = state(table.writes())?;
         let policy = DictionaryOptions::policy();
         let tree = Tree::new(table, (files.clone(), spawner), policy, shares.limits, state);
         if read_only.is_none() {

@@ -4,7 +4,7 @@ use super::format;
 use super::frozen::{Frozen, FrozenMerger, FrozenScan};
 use super::item::Item;
 use super::merger::{Merger, ScanOptions, Source};
-use super::options::{CURSOR_BYTES, DictionaryOptions, FAN_OUT};
+use super::options::{CURSOR_BYTES, CURSOR_BYTES_MIN, DictionaryOptions, FAN_OUT, Shares};
 use super::rules::Rules;
 use super::run::{Counts, Expected, RunSegment, RunShape, RunWriter};
 use crate::Result;
@@ -16,7 +16,7 @@ use crate::lsm::{
 use crate::store::{FileRef, Files, Record};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The most that is read at a time of an input of a merge.
 const CURSOR_BYTES_MAX: usize = 2 << 20;
@@ -30,19 +30,24 @@ const WHOLE_SHARE: u64 = 5;
 pub(super) struct ItemTable {
     pub(super) options: DictionaryOptions,
     pub(super) rules: Rules,
-    /// Runs that one merge reads at most: so many times [`CURSOR_BYTES`] are each lane's.
-    inputs_max: usize,
+    shares: Shares,
+    /// Bytes of the longest item that any run may have.
+    longest_item: Arc<AtomicUsize>,
+    /// RAM of frozen runs that merges have meanwhile: those at the end of a load, when nothing else is there.
+    lent_bytes: AtomicUsize,
     /// A load of an empty dictionary is under way: what it flushes is soon merged to the oldest run, and gets no fronts.
     pub(super) is_first_load: AtomicBool,
 }
 
 /// What the table notes under the tree's lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Writes {
     /// Loads that are under way: merges wait for their end.
     pub(super) loads: u32,
-    /// Runs that one merge reads at most.
-    pub(super) inputs_max: usize,
+    /// How many runs one merge may read follows from these.
+    options: DictionaryOptions,
+    shares: Shares,
+    longest_item: Arc<AtomicUsize>,
 }
 
 /// A merge of a lane.
@@ -83,8 +88,38 @@ pub(super) type ItemVersion = Version<ItemTable>;
 pub(super) type ItemRun = Run<ItemTable>;
 
 impl ItemTable {
-    pub(super) fn new(options: DictionaryOptions, rules: Rules, inputs_max: usize) -> Self {
-        ItemTable { options, rules, inputs_max, is_first_load: AtomicBool::new(false) }
+    /// Of a dictionary none of whose items is longer than `longest_item` bytes by now.
+    pub(super) fn new(options: DictionaryOptions, rules: Rules, shares: Shares, longest_item: usize) -> Self {
+        let is_first_load = AtomicBool::new(false);
+        let longest_item = Arc::new(AtomicUsize::new(longest_item));
+        let lent_bytes = AtomicUsize::new(0);
+        ItemTable { options, rules, shares, longest_item, lent_bytes, is_first_load }
+    }
+
+    /// What is noted of writes, none of which has begun.
+    pub(super) fn writes(&self) -> Writes {
+        let longest_item = Arc::clone(&self.longest_item);
+        Writes { loads: 0, options: self.options, shares: self.shares, longest_item }
+    }
+
+    /// Lends the merges that begin from now on what frozen runs could take, where there are none: two thirds, so that a memtable can be
+    /// filled and frozen meanwhile.
+    pub(super) fn lend(&self, state: &ItemState) {
+        let is_idle = state.writes.loads == 0 && state.version().frozen.is_empty();
+        let lent = if is_idle { self.shares.limits.frozen_bytes / 3 * 2 } else { 0 };
+        self.lent_bytes.store(lent, Ordering::Relaxed);
+    }
+
+    /// Takes that back: the merges are done.
+    pub(super) fn take_back(&self) {
+        self.lent_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes that items of so many bytes come.
+    pub(super) fn note_item_bytes(&self, bytes: usize) {
+        if bytes > self.longest_item.load(Ordering::Relaxed) {
+            self.longest_item.fetch_max(bytes, Ordering::Relaxed);
+        }
     }
 
     /// How a run is written; the oldest one has no front, for most keys that are asked for are in it.
@@ -104,8 +139,15 @@ impl ItemTable {
     /// Items of inputs some of which are on flash.
     fn merger(&self, inputs: &[Input<Self>], lane: &LaneSpec<()>) -> Result<Merger> {
         // Few inputs have what many would have: longer reads are faster.
-        let share = self.inputs_max * CURSOR_BYTES / inputs.len().max(1);
-        let piece_bytes = (share / (2 * BLOCK_BYTES) * 2 * BLOCK_BYTES).clamp(CURSOR_BYTES, CURSOR_BYTES_MAX);
+        let Limits { lanes, merges, .. } = self.shares.limits;
+        let lane_bytes = self.shares.lane_bytes + self.extra_bytes() / (lanes * merges);
+        let mut share = lane_bytes / inputs.len().max(1);
+        if share < CURSOR_BYTES {
+            let longest_item = self.longest_item.load(Ordering::Relaxed);
+            share = share.saturating_sub(self.options.inputs_of(&self.shares, longest_item).0);
+        }
+        let piece_bytes =
+            (share / (2 * BLOCK_BYTES) * 2 * BLOCK_BYTES).clamp(CURSOR_BYTES_MIN, CURSOR_BYTES_MAX);
         // A thread for each that reads on: of few, and long enough to be worth it.
         let is_ahead = lane.is_behind && piece_bytes > CURSOR_BYTES;
         let how = ScanOptions { piece_bytes: if is_ahead { piece_bytes / 2 } else { piece_bytes }, is_ahead };
@@ -121,19 +163,22 @@ impl ItemTable {
 ///
 /// 1. What is newer than the oldest run is merged into it when it is a fifth of it: the paper's sequential merge.
 /// 2. Before that, runs of about the same length, four or more, become one: those behind a run that together are as long as it.
-/// 3. While something is loaded, only more runs than one merge reads become one: the end of the load merges all of them at once.
-fn merge_due(writes: Writes, runs: &[Shape<()>]) -> Option<Choice<()>> {
+/// 3. While something is loaded, only more than twice as many runs as one merge reads become fewer: the end of the load merges all of them
+///    at once, or so few before that all others then are one merge.
+fn merge_due(writes: &Writes, runs: &[Shape<()>]) -> Option<Choice<()>> {
     let first_idle = runs.iter().rposition(|run| run.is_busy).map_or(0, |busy| busy + 1);
     let idle = &runs[first_idle..];
-    let most = writes.inputs_max.max(FAN_OUT);
+    let longest_item = writes.longest_item.load(Ordering::Relaxed);
+    let most = writes.options.inputs_of(&writes.shares, longest_item).1.max(FAN_OUT);
     let newest = |count: usize| {
-        let inputs = idle[idle.len() - count.min(most)..].iter().map(|run| run.id).collect();
+        let now = if count > most { (count - most + 1).min(most) } else { count };
+        let inputs = idle[idle.len() - now..].iter().map(|run| run.id).collect();
         Some(Choice { inputs, class: () })
     };
     if writes.loads > 0 {
         let flushed = idle.last()?.bytes;
         let alike = idle.iter().rev().take_while(|run| run.bytes / 2 <= flushed).count();
-        return if alike >= most { newest(most) } else { None };
+        return if alike >= 2 * most { newest(most) } else { None };
     }
     let behind = |at: usize| idle[at + 1..].iter().map(|run| run.bytes).sum::<u64>();
     let is_due = |at: &usize| {
@@ -192,9 +237,13 @@ impl Table for ItemTable {
         Size { entries, tombstones, occurrences, bytes: 0, memory_bytes: frozen.memory_bytes() }
     }
 
-    /// What fits the memory is written once: a load waits for the last byte of it. Writers then work on the flush themselves.
-    fn flush_share(&self) -> (usize, usize) {
-        if self.is_first_load.load(Ordering::Relaxed) { (1, 1) } else { Limits::FLUSH }
+    /// What fits the memory is written once: a load waits for the last byte of it. What does not is flushed while the rest comes.
+    fn flush_share(&self, has_runs: bool) -> (usize, usize) {
+        if !has_runs && self.is_first_load.load(Ordering::Relaxed) { (1, 1) } else { Limits::FLUSH }
+    }
+
+    fn extra_bytes(&self) -> usize {
+        self.lent_bytes.load(Ordering::Relaxed)
     }
 
     fn begin(&self, files: &Files, inputs: &[Input<Self>], lane: &LaneSpec<()>) -> Result<ItemMerge> {
@@ -247,7 +296,7 @@ impl Table for ItemTable {
     }
 
     fn wanted(writes: &Writes, runs: &[Shape<()>]) -> Option<Choice<()>> {
-        merge_due(*writes, runs)
+        merge_due(writes, runs)
     }
 
     /// Only values, ranks if they are asked for, and no front.

@@ -123,8 +123,9 @@ pub(crate) trait Table: Debug + Send + Sync + Sized + 'static {
         0
     }
 
-    /// The share of the frozen runs' room at which a flush begins.
-    fn flush_share(&self) -> (usize, usize) {
+    /// The share of the frozen runs' room at which a flush begins; whether there are runs on flash yet.
+    fn flush_share(&self, has_runs: bool) -> (usize, usize) {
+        let _ = has_runs;
         Limits::FLUSH
     }
 

@@ -166,7 +166,7 @@ impl<T: Table> Tree<T> {
     pub(crate) fn schedule(self: &Arc<Self>, state: &mut State<T>) {
         // Room is left for what comes while a flush is under way.
         let is_full = state.no_space.as_ref().is_some_and(|full| full.is_flush);
-        let (share, of) = self.table.flush_share();
+        let (share, of) = self.table.flush_share(!state.version().runs.is_empty());
         let begins_at = self.frozen_room(state) / of * share;
         if state.version().frozen_bytes > begins_at && !is_full {
             state.begin_flush(&self.limits);

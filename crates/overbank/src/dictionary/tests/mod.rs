@@ -39,7 +39,7 @@ fn small_shares() -> Shares {
         lane_entries_min,
         piece_bytes_min,
     };
-    Shares { limits, memtable_bytes: 8 << 10, lookup_bytes: 1 << 20, index_bytes_max: 1 << 20 }
+    Shares { limits, lane_bytes: 0, memtable_bytes: 8 << 10, lookup_bytes: 1 << 20, index_bytes_max: 1 << 20 }
 }
 
 fn store_options(threads: usize) -> StoreOptions {
