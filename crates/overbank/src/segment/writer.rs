@@ -79,8 +79,8 @@ impl SegmentWriter {
         Self::create_collecting(files, kind, Collected::Fences(Borders::default()), piece_bytes, is_behind)
     }
 
-    /// [`SegmentWriter::create_pieces`] of a segment whose pages begin where `quanta` do: it takes pages, [`SegmentWriter::push_page_of`], and
-    /// its index names the one page of a hash.
+    /// [`SegmentWriter::create_pieces`] of a segment whose pages begin where `quanta` do: it takes pages, [`SegmentWriter::push_page_of`],
+    /// and its index names the one page of a hash.
     ///
     /// # Errors
     /// What [`Files::create`] says.
