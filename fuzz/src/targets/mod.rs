@@ -6,6 +6,7 @@ pub mod block_codecs;
 pub mod cascade_image;
 pub mod count_min;
 pub mod ddsketch;
+pub mod dictionary_image;
 pub mod elias_fano;
 pub mod filter_block;
 pub mod frequency_image;
@@ -28,6 +29,7 @@ pub const ALL: &[&Target] = &[
     &cascade_image::TARGET,
     &count_min::TARGET,
     &ddsketch::TARGET,
+    &dictionary_image::TARGET,
     &elias_fano::TARGET,
     &filter_block::TARGET,
     &frequency_image::TARGET,
