@@ -11,8 +11,8 @@
 //!   `arena`: items in RAM. `memtable`: the newest ones; `frozen`: runs in RAM; `window`: a part of them, sorted. `page`: items on flash;
 //!   `run`: files of pages. `merger`: several sorted sources as one; `table`: the runs that the room `lsm` merges, and when.
 //! * `intake`: items in; `load`: many at once; `query`: lookups, in the `lookup_memory` that they share; `scan`: snapshots, all keys in
-//!   hash order, ranks. `rank`: where hashes
-//!   stand among others, without the keys. `saved`, `format`: commits. `options`, `plan`, `report`: what it costs.
+//!   hash order, ranks. `rank`: where hashes stand among others, without the keys. `saved`, `format`: commits. `options`, `plan`, `report`:
+//!   what it costs.
 //!
 //! Locks, in the order in which they are taken: the memtable's, the tree's; behind them the one of who sorts for a reader. None is held
 //! while flash is read or written.

@@ -47,8 +47,8 @@ impl Dictionary {
     ///
     /// # Cost
     /// As [`Dictionary::get`], 128 reads in flight together, one for all keys of a page. Large batches go through the pages in hash order:
-    /// so many keys at a time as a 512th of the memory in bytes where nobody else asks. Where these have a key in every fourth page or more, the
-    /// pages are read in order, by sixteen.
+    /// so many keys at a time as a 512th of the memory in bytes where nobody else asks. Where these have a key in every fourth page or
+    /// more, the pages are read in order, by sixteen.
     ///
     /// # Errors
     /// As [`Dictionary::get`].
@@ -186,9 +186,10 @@ impl Shared {
         ask: &mut dyn FnMut(Vec<Question<'k>>) -> Result<()>,
     ) -> Result<()> {
         let memory = self.lookups.take(keys.len().saturating_mul(QUESTION_BYTES + ORDERED_BYTES));
-        let order_bytes = memory.bytes() / ORDER_SHARE;
+        let all_bytes = keys.len().saturating_mul(QUESTION_BYTES);
+        // What fits is one plan, and needs no order.
+        let order_bytes = if all_bytes <= memory.bytes() { 0 } else { memory.bytes() / ORDER_SHARE };
         let at_once = ((memory.bytes() - order_bytes) / QUESTION_BYTES).max(1);
-        let at_once = if keys.len() <= at_once { keys.len().max(1) } else { at_once };
         let ordered = (order_bytes / ORDERED_BYTES).max(at_once).min(u32::MAX as usize);
         let question = |at: usize| self.question(at, keys[at].as_ref());
         let mut order: Vec<u64> = Vec::new();
