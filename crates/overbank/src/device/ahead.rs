@@ -12,6 +12,7 @@
 //! | RAM | two pieces; one where nothing is ahead |
 //! | CPU | a thread for the file, a message a piece |
 
+use super::pool::BufferPool;
 use super::{AlignedBuf, DeviceFile, thread};
 use crate::Result;
 use std::ops::Range;
@@ -26,6 +27,8 @@ pub(crate) struct Ahead {
     rest: Range<u64>,
     piece_bytes: usize,
     piece: AlignedBuf,
+    /// Where whole pieces come from, and go to.
+    pool: Option<Arc<BufferPool>>,
     thread: Option<Thread>,
 }
 
@@ -48,7 +51,13 @@ impl Ahead {
         let is_ahead = is_ahead && range.end - range.start > piece_bytes as u64;
         let start = || Thread::start(Arc::clone(&file), range.clone(), piece_bytes);
         let thread = if is_ahead { start() } else { None };
-        Ahead { file, rest: range, piece_bytes, piece: AlignedBuf::default(), thread }
+        Ahead { file, rest: range, piece_bytes, piece: AlignedBuf::default(), pool: None, thread }
+    }
+
+    /// Has the one piece of a reader without a thread come from a pool.
+    pub(crate) fn pooled(mut self, pool: Option<Arc<BufferPool>>) -> Self {
+        self.pool = pool.filter(|_| self.thread.is_none());
+        self
     }
 
     /// The next piece; empty at the end.
@@ -59,7 +68,10 @@ impl Ahead {
         let bytes = (self.rest.end - self.rest.start).min(self.piece_bytes as u64) as usize;
         if bytes > 0 && !self.take_from_thread()? {
             if self.piece.len() < bytes {
-                self.piece = AlignedBuf::zeroed(bytes);
+                self.piece = match &self.pool {
+                    Some(pool) if bytes == self.piece_bytes => pool.take(bytes),
+                    _ => AlignedBuf::zeroed(bytes),
+                };
             }
             self.file.read(self.rest.start, &mut self.piece[..bytes])?;
         }
@@ -133,6 +145,11 @@ impl Drop for Ahead {
         if let Some(Thread { empty, full, handle }) = self.thread.take() {
             drop((empty, full));
             let _ = handle.join();
+        }
+        if let Some(pool) = &self.pool
+            && self.piece.len() == self.piece_bytes
+        {
+            pool.give(std::mem::take(&mut self.piece));
         }
     }
 }

@@ -17,6 +17,7 @@
 //! 5. Threads are started here too, and a thread that cannot start is a value, never a panic.
 
 pub(crate) mod ahead;
+pub(crate) mod allocator;
 pub(crate) mod behind;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod block;
@@ -25,6 +26,7 @@ pub mod block;
 mod buffer;
 pub mod file;
 pub mod memory;
+pub(crate) mod pool;
 mod process;
 #[cfg(all(test, not(feature = "internals")))]
 pub(crate) mod sim;

@@ -13,6 +13,7 @@ use super::item::{Item, Value};
 use super::operator::{Combined, combine};
 use super::rules::{Repeats, Rules};
 use super::run::{RunScan, RunSegment};
+use crate::device::pool::BufferPool;
 use crate::{KeyHash, Result};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -37,11 +38,13 @@ pub(super) struct Pieces {
 }
 
 /// How pieces are read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ScanOptions {
     pub(super) piece_bytes: usize,
     /// A thread reads on while what was read is used.
     pub(super) is_ahead: bool,
+    /// Where the memory of what is read comes from.
+    pub(super) pool: Option<Arc<BufferPool>>,
 }
 
 /// Several sources as one.
@@ -114,7 +117,9 @@ impl Pieces {
                 self.scan = None;
             }
             let Some(next) = self.rest.pop_front() else { return Ok(None) };
-            self.scan = Some(next.scan(self.range.clone(), self.how.piece_bytes, self.how.is_ahead)?);
+            let ScanOptions { piece_bytes, is_ahead, ref pool } = self.how;
+            let scan = next.scan(self.range.clone(), piece_bytes, is_ahead)?;
+            self.scan = Some(scan.pooled(pool.clone()));
         }
     }
 }

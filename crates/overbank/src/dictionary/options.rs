@@ -94,6 +94,19 @@ pub(super) struct Shares {
     pub(super) index_bytes_max: usize,
 }
 
+impl Shares {
+    /// What merges may borrow of the frozen runs' room while there are none: a memtable can be filled and frozen meanwhile.
+    pub(super) fn lendable_bytes(&self) -> usize {
+        self.limits.frozen_bytes / 3 * 2
+    }
+
+    /// With so many bytes lent to the lanes of all merges.
+    pub(super) fn with_lent(self, lent_bytes: usize) -> Self {
+        let Limits { lanes, merges, .. } = self.limits;
+        Shares { lane_bytes: self.lane_bytes + lent_bytes / (lanes * merges), ..self }
+    }
+}
+
 impl Default for DictionaryOptions {
     fn default() -> Self {
         let shape =

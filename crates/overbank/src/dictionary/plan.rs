@@ -74,7 +74,8 @@ impl DictionaryOptions {
         let memtable_items = shares.memtable_bytes as f64 / memory_item_bytes;
         let flushed = shares.limits.frozen_bytes as f64 / 2.0;
         let load_runs = (items as f64 * memory_item_bytes / flushed).ceil().max(1.0);
-        let inputs = self.inputs_of(&shares, item_bytes as usize).1.max(FAN_OUT) as f64;
+        let lent = shares.with_lent(shares.lendable_bytes());
+        let inputs = self.inputs_of(&lent, item_bytes as usize).1.max(FAN_OUT) as f64;
         // Few runs too many are made one, before all others are.
         let passes = match load_runs {
             1.0 => 1.0,

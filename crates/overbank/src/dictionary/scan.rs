@@ -183,9 +183,10 @@ impl Snapshot {
     pub fn scan(&self, range: RangeInclusive<u64>) -> Result<Records> {
         let shared = &self.shared;
         shared.gate.usable()?;
-        let how = ScanOptions { piece_bytes: SCAN_BYTES, is_ahead: shared.tree.threads() > 0 };
+        let how = ScanOptions { piece_bytes: SCAN_BYTES, is_ahead: shared.tree.threads() > 0, pool: None };
         let version = &self.view.version;
-        let flash = version.runs.iter().map(|run| Source::pieces(run.pieces.iter().cloned(), &range, how));
+        let flash =
+            version.runs.iter().map(|run| Source::pieces(run.pieces.iter().cloned(), &range, how.clone()));
         let memory = version.frozen.iter().map(|one| Source::Frozen(FrozenScan::new(&one.entries, &range)));
         let sources = flash.chain(memory).collect();
         let merger = Merger::new(sources, &shared.tree.table.rules, true)?;

@@ -9,6 +9,8 @@ use super::rules::Rules;
 use super::run::{Counts, Expected, RunSegment, RunShape, RunWriter};
 use crate::Result;
 use crate::device::BLOCK_BYTES;
+use crate::device::allocator::give_back_freed;
+use crate::device::pool::BufferPool;
 use crate::lsm::{
     Choice, Input, LaneSpec, Limits, Order, Run, Shape, Size, State, Stepped, StoredTree, Table, Tree,
     Version,
@@ -34,7 +36,9 @@ pub(super) struct ItemTable {
     /// Bytes of the longest item that any run may have.
     longest_item: Arc<AtomicUsize>,
     /// RAM of frozen runs that merges have meanwhile: those at the end of a load, when nothing else is there.
-    lent_bytes: AtomicUsize,
+    lent_bytes: Arc<AtomicUsize>,
+    /// What merges read into.
+    pool: Arc<BufferPool>,
     /// A load of an empty dictionary is under way: what it flushes is soon merged to the oldest run, and gets no fronts.
     pub(super) is_first_load: AtomicBool,
 }
@@ -48,6 +52,7 @@ pub(super) struct Writes {
     options: DictionaryOptions,
     shares: Shares,
     longest_item: Arc<AtomicUsize>,
+    lent_bytes: Arc<AtomicUsize>,
 }
 
 /// A merge of a lane.
@@ -92,27 +97,32 @@ impl ItemTable {
     pub(super) fn new(options: DictionaryOptions, rules: Rules, shares: Shares, longest_item: usize) -> Self {
         let is_first_load = AtomicBool::new(false);
         let longest_item = Arc::new(AtomicUsize::new(longest_item));
-        let lent_bytes = AtomicUsize::new(0);
-        ItemTable { options, rules, shares, longest_item, lent_bytes, is_first_load }
+        let lent_bytes = Arc::new(AtomicUsize::new(0));
+        ItemTable { options, rules, shares, longest_item, lent_bytes, pool: Arc::default(), is_first_load }
     }
 
     /// What is noted of writes, none of which has begun.
     pub(super) fn writes(&self) -> Writes {
         let longest_item = Arc::clone(&self.longest_item);
-        Writes { loads: 0, options: self.options, shares: self.shares, longest_item }
+        let lent_bytes = Arc::clone(&self.lent_bytes);
+        Writes { loads: 0, options: self.options, shares: self.shares, longest_item, lent_bytes }
     }
 
-    /// Lends the merges that begin from now on what frozen runs could take, where there are none: two thirds, so that a memtable can be
-    /// filled and frozen meanwhile.
+    /// Lends the merges that begin from now on what frozen runs could take, where there are none.
     pub(super) fn lend(&self, state: &ItemState) {
         let is_idle = state.writes.loads == 0 && state.version().frozen.is_empty();
-        let lent = if is_idle { self.shares.limits.frozen_bytes / 3 * 2 } else { 0 };
+        let lent = if is_idle { self.shares.lendable_bytes() } else { 0 };
+        if lent > 0 {
+            self.pool.clear();
+            give_back_freed();
+        }
         self.lent_bytes.store(lent, Ordering::Relaxed);
     }
 
     /// Takes that back: the merges are done.
     pub(super) fn take_back(&self) {
         self.lent_bytes.store(0, Ordering::Relaxed);
+        self.pool.clear();
     }
 
     /// Notes that items of so many bytes come.
@@ -139,20 +149,25 @@ impl ItemTable {
     /// Items of inputs some of which are on flash.
     fn merger(&self, inputs: &[Input<Self>], lane: &LaneSpec<()>) -> Result<Merger> {
         // Few inputs have what many would have: longer reads are faster.
-        let Limits { lanes, merges, .. } = self.shares.limits;
-        let lane_bytes = self.shares.lane_bytes + self.extra_bytes() / (lanes * merges);
-        let mut share = lane_bytes / inputs.len().max(1);
+        let shares = self.shares.with_lent(self.extra_bytes());
+        let mut share = shares.lane_bytes / inputs.len().max(1);
         if share < CURSOR_BYTES {
             let longest_item = self.longest_item.load(Ordering::Relaxed);
-            share = share.saturating_sub(self.options.inputs_of(&self.shares, longest_item).0);
+            share = share.saturating_sub(self.options.inputs_of(&shares, longest_item).0);
         }
         let piece_bytes =
             (share / (2 * BLOCK_BYTES) * 2 * BLOCK_BYTES).clamp(CURSOR_BYTES_MIN, CURSOR_BYTES_MAX);
         // A thread for each that reads on: of few, and long enough to be worth it.
         let is_ahead = lane.is_behind && piece_bytes > CURSOR_BYTES;
-        let how = ScanOptions { piece_bytes: if is_ahead { piece_bytes / 2 } else { piece_bytes }, is_ahead };
+        let piece_bytes = if is_ahead { piece_bytes / 2 } else { piece_bytes };
+        if !self.pool.has(piece_bytes) {
+            // What flushes and other merges freed is not to stand beside what is made now.
+            self.pool.clear();
+            give_back_freed();
+        }
+        let how = ScanOptions { piece_bytes, is_ahead, pool: Some(Arc::clone(&self.pool)) };
         let sources = inputs.iter().map(|input| match input {
-            Input::Flash(segment) => Source::pieces([Arc::clone(segment)], &lane.range, how),
+            Input::Flash(segment) => Source::pieces([Arc::clone(segment)], &lane.range, how.clone()),
             Input::Memory(frozen) => Source::Frozen(FrozenScan::new(frozen, &lane.range)),
         });
         Merger::new(sources.collect(), &self.rules, lane.is_oldest)
@@ -169,11 +184,15 @@ fn merge_due(writes: &Writes, runs: &[Shape<()>]) -> Option<Choice<()>> {
     let first_idle = runs.iter().rposition(|run| run.is_busy).map_or(0, |busy| busy + 1);
     let idle = &runs[first_idle..];
     let longest_item = writes.longest_item.load(Ordering::Relaxed);
-    let most = writes.options.inputs_of(&writes.shares, longest_item).1.max(FAN_OUT);
+    let shares = writes.shares.with_lent(writes.lent_bytes.load(Ordering::Relaxed));
+    let most = writes.options.inputs_of(&shares, longest_item).1.max(FAN_OUT);
     let newest = |count: usize| {
+        let newest = &idle[idle.len() - count..];
+        // Of too many, as many as are needed for one merge of the others and what these become: neighbours, the shortest there are.
         let now = if count > most { (count - most + 1).min(most) } else { count };
-        let inputs = idle[idle.len() - now..].iter().map(|run| run.id).collect();
-        Some(Choice { inputs, class: () })
+        let inputs =
+            newest.windows(now).min_by_key(|inputs| inputs.iter().map(|run| run.bytes).sum::<u64>())?;
+        Some(Choice { inputs: inputs.iter().map(|run| run.id).collect(), class: () })
     };
     if writes.loads > 0 {
         let flushed = idle.last()?.bytes;

@@ -6,6 +6,7 @@ use super::reader::{other_page, sealed_body};
 use crate::Result;
 use crate::device::ahead::Ahead;
 use crate::device::block::BlockOwner;
+use crate::device::pool::BufferPool;
 use crate::device::{BLOCK_BYTES, DeviceFile};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -27,6 +28,12 @@ pub struct Scan {
 }
 
 impl Scan {
+    /// Has what is read at a time come from a pool, unless a thread reads ahead.
+    pub(crate) fn pooled(mut self, pool: Option<Arc<BufferPool>>) -> Self {
+        self.pieces = self.pieces.pooled(pool);
+        self
+    }
+
     pub(super) fn new(
         file: Arc<dyn DeviceFile>,
         owner: BlockOwner,

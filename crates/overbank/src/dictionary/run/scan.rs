@@ -3,6 +3,7 @@
 use super::super::item::Item;
 use super::super::page::{Page, PageCursor, Place};
 use super::file::RunFile;
+use crate::device::pool::BufferPool;
 use crate::error::corrupt_bytes;
 use crate::segment::Scan;
 use crate::{KeyHash, Result};
@@ -37,6 +38,12 @@ impl RunScan {
             last: KeyHash::default(),
             place: None,
         }
+    }
+
+    /// Has the memory of what it reads come from a pool, unless a thread reads ahead.
+    pub(crate) fn pooled(mut self, pool: Option<Arc<BufferPool>>) -> Self {
+        self.pages = self.pages.pooled(pool);
+        self
     }
 
     /// Goes to the next item; whether there is one.
