@@ -17,7 +17,6 @@
 //! 5. Threads are started here too, and a thread that cannot start is a value, never a panic.
 
 pub(crate) mod ahead;
-pub(crate) mod allocator;
 pub(crate) mod behind;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod block;
@@ -35,6 +34,7 @@ pub mod sim;
 pub(crate) mod thread;
 
 pub use buffer::AlignedBuf;
+pub(crate) use file::allocator::give_back_freed;
 pub use file::{Direct, Engine, FileDevice, FileOptions, NamelessDevice};
 pub(crate) use process::Process;
 

@@ -9,7 +9,7 @@ use super::rules::Rules;
 use super::run::{Counts, Expected, RunSegment, RunShape, RunWriter};
 use crate::Result;
 use crate::device::BLOCK_BYTES;
-use crate::device::allocator::give_back_freed;
+use crate::device::give_back_freed;
 use crate::device::pool::BufferPool;
 use crate::lsm::{
     Choice, Input, LaneSpec, Limits, Order, Run, Shape, Size, State, Stepped, StoredTree, Table, Tree,

@@ -32,6 +32,7 @@
 
 #[cfg(target_os = "linux")]
 pub(super) mod address_space;
+pub(super) mod allocator;
 mod batcher;
 mod by_path;
 mod calls;
