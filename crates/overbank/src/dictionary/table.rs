@@ -160,8 +160,9 @@ impl ItemTable {
         // A thread for each that reads on: of few, and long enough to be worth it.
         let is_ahead = lane.is_behind && piece_bytes > CURSOR_BYTES;
         let piece_bytes = if is_ahead { piece_bytes / 2 } else { piece_bytes };
-        if !self.pool.has(piece_bytes) {
-            // What flushes and other merges freed is not to stand beside what is made now.
+        if !is_ahead && !self.pool.has(piece_bytes) {
+            // What flushes and other merges freed is not to stand beside the many buffers that are made now; where few are, threads have
+            // them, and none comes from the pool.
             self.pool.clear();
             give_back_freed();
         }
