@@ -144,7 +144,7 @@ impl Shared {
     }
 
     /// Refuses an item that is too long for the memory; how long it is.
-    fn check_item(&self, key: &[u8], value: &[u8]) -> Result<usize> {
+    pub(super) fn check_item(&self, key: &[u8], value: &[u8]) -> Result<usize> {
         let most = self.options.item_bytes_max();
         let bytes = key.len() + value.len();
         if bytes <= most {

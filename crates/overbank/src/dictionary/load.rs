@@ -13,7 +13,7 @@ use super::run::{Expected, RunSegment, RunWriter};
 use super::scan::{KeyValue, Snapshot};
 use crate::error::invalid;
 use crate::lsm::level_of;
-use crate::{Error, Result};
+use crate::{Error, KeyHash, Result};
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
@@ -36,6 +36,18 @@ pub struct Load {
     duplicates: Duplicates,
     items: u64,
     is_over: bool,
+}
+
+/// A key's hash, the key, and its value.
+pub(crate) type HashedItem<'a> = (KeyHash, &'a [u8], &'a [u8]);
+
+/// Keys and values in the order of the keys' hashes, each key once.
+pub(crate) trait SortedItems {
+    /// The next key with its hash and its value; `None` at the end.
+    ///
+    /// # Errors
+    /// Those of whoever has them.
+    fn next_item(&mut self) -> Result<Option<HashedItem<'_>>>;
 }
 
 /// What was loaded.
@@ -104,6 +116,76 @@ impl Dictionary {
             shared.tree.retire(pieces.iter().map(|piece| piece.file_ref().id).collect());
             return copied;
         }
+        self.push_pieces(pieces);
+        copied
+    }
+
+    /// Writes items that come in the order of their hashes, as the newest ones: about so many, of so many bytes with their keys. Returns
+    /// how many came.
+    ///
+    /// # Cost
+    /// Writes them once, in order; nothing is sorted.
+    ///
+    /// # Errors
+    /// As [`Dictionary::insert_many`], and those of `items`. What was written before an error is not in.
+    pub(crate) fn load_sorted(&self, count: u64, bytes: u64, items: &mut dyn SortedItems) -> Result<u64> {
+        let shared = self.shared();
+        shared.gate.writable()?;
+        let _change = shared.gate.change();
+        shared.tree.table.note_item_bytes(shared.options.item_bytes_max());
+        shared.flush()?;
+        let mut pieces = Vec::new();
+        let loaded = self.write_sorted(Expected { items: count, bytes }, items, &mut pieces);
+        if loaded.is_err() {
+            shared.tree.retire(pieces.iter().map(|piece: &RunSegment| piece.file_ref().id).collect());
+            return loaded;
+        }
+        self.push_pieces(pieces);
+        loaded
+    }
+
+    fn write_sorted(
+        &self,
+        expected: Expected,
+        items: &mut dyn SortedItems,
+        pieces: &mut Vec<RunSegment>,
+    ) -> Result<u64> {
+        let shared = self.shared();
+        let table = &shared.tree.table;
+        let shape = table.run_shape(shared.tree.version().runs.is_empty());
+        let parts = expected.bytes.div_ceil(COPY_PIECE_BYTES).max(1);
+        let part = Expected { items: expected.items / parts, bytes: expected.bytes / parts };
+        let width = u64::try_from((1u128 << 64) / u128::from(parts)).unwrap_or(u64::MAX);
+        let (mut loaded, mut open) = (0, None);
+        while let Some((hash, key, value)) = items.next_item()? {
+            shared.check_item(key, value)?;
+            let is_behind_it = |(last, _): &(u64, RunWriter)| hash.high() > *last;
+            if open.as_ref().is_none_or(is_behind_it) {
+                if let Some((_, writer)) = open.take() {
+                    pieces.extend(writer.finish()?);
+                }
+                let first = hash.high() / width * width;
+                let last = first.saturating_add(width - 1);
+                let is_behind = shared.tree.threads() > 0;
+                let range = first..=last;
+                let writer =
+                    RunWriter::create(&shared.files, table.rules.hasher, shape, range, part, is_behind)?;
+                open = Some((last, writer));
+            }
+            if let Some((_, writer)) = &mut open {
+                writer.push(Item { hash, key, value: Value::Put(value) })?;
+                loaded += 1;
+            }
+        }
+        if let Some((_, writer)) = open {
+            pieces.extend(writer.finish()?);
+        }
+        Ok(loaded)
+    }
+
+    /// Makes pieces that follow each other in hash order the newest run.
+    fn push_pieces(&self, pieces: Vec<RunSegment>) {
+        let shared = self.shared();
         let entries = pieces.iter().map(|piece| piece.counts().items).sum();
         if entries > 0 {
             let level =
@@ -112,7 +194,6 @@ impl Dictionary {
             state.push_run(pieces, (), level);
             shared.tree.schedule(&mut state);
         }
-        copied
     }
 
     fn copy_pieces(

@@ -72,6 +72,7 @@ mod tests;
 mod window;
 
 pub use load::{Duplicates, Load, LoadReport};
+pub(crate) use load::{HashedItem, SortedItems};
 pub use operator::{MergeOperator, Numbers};
 pub use options::DictionaryOptions;
 pub use plan::DictionaryPlan;

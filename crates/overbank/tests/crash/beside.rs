@@ -11,7 +11,10 @@ use overbank::store::{Store, StoreOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// At least so many.
 const COMMITS: u64 = 40;
+/// In so many there is a publish.
+const BETWEEN: u64 = 10;
 
 pub(crate) fn options() -> StoreOptions {
     StoreOptions::new().threads(0).manifest_bytes(40 << 10).reserve_bytes(16 << 10)
@@ -33,21 +36,24 @@ pub(crate) fn run(device: &SimDevice, seed: u64) -> (Vec<u64>, u64) {
                 std::thread::yield_now();
             }
         });
-        let mut before = 0;
-        for number in 1..=COMMITS {
-            levels.insert(number);
-            if number % 3 == seed % 3 {
-                levels.flush().unwrap();
-            }
-            store.commit(&number.to_le_bytes()).unwrap();
-            done.push(device.changes());
-            // A publish since the last time, or one now: what a merge that came too late for it made is committed first.
-            if number % 10 == 0 {
-                while !publisher.is_finished() && published.load(Ordering::Acquire) == before {
-                    store.commit(&number.to_le_bytes()).unwrap();
+        let mut number = 0;
+        for _ in 0..COMMITS / BETWEEN {
+            let before = published.load(Ordering::Acquire);
+            let is_waiting = || !publisher.is_finished() && published.load(Ordering::Acquire) == before;
+            let mut commits = 0;
+            // Further ones while no publish came: each brings a run to merge, for what was merged before may have been committed
+            // before it was published.
+            while commits < BETWEEN || is_waiting() {
+                (number, commits) = (number + 1, commits + 1);
+                levels.insert(number);
+                if commits > BETWEEN || number % 3 == seed % 3 {
+                    levels.flush().unwrap();
+                }
+                store.commit(&number.to_le_bytes()).unwrap();
+                done.push(device.changes());
+                if commits > BETWEEN {
                     (0..100).for_each(|_| std::thread::yield_now());
                 }
-                before = published.load(Ordering::Acquire);
             }
         }
         is_over.store(true, Ordering::Release);
@@ -89,5 +95,5 @@ fn a_crash_anywhere_beside_publishes_leaves_a_commit() {
     }
     let states = tally.tell();
     println!("{published} publishes");
-    assert!(states >= 1_000 && published >= 3 * COMMITS / 10, "{states} states, {published} publishes");
+    assert!(states >= 1_000 && published >= 3 * COMMITS / BETWEEN, "{states} states, {published} publishes");
 }

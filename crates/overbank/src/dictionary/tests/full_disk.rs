@@ -24,7 +24,8 @@ fn a_full_disk_refuses_items_only_while_it_is_full() {
             }
         };
         assert!(matches!(full, Error::Full { .. }), "{full}");
-        assert!(taken > 2_000, "{taken} items");
+        // How many depends on the merges that were under way.
+        assert!(taken >= 1_000, "{taken} items");
         assert!(all_there(&dictionary, 0..taken, 1, false));
         let (refused, _) = pairs(taken..taken + BATCH, 1, false);
         assert_eq!(dictionary.contains_many(&refused).unwrap(), [false; BATCH as usize]);
