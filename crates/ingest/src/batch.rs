@@ -1,6 +1,7 @@
 //! A batch: the keys of one chunk with their hashes, weights, values and payloads, in the chunk's order.
 
 use crate::KeyForm;
+use crate::cell::{Cell, ColumnType};
 use crate::chunk::Chunk;
 use keyhash::{KeyHash, KeyHasher};
 use std::path::Path;
@@ -44,6 +45,12 @@ pub struct Batch {
     pub(crate) values: Vec<f64>,
     /// What goes with each key, where it is asked for.
     pub(crate) payloads: Vec<Span>,
+    /// The typed columns, where they are asked for.
+    pub(crate) columns: Vec<StoredColumn>,
+    /// The columns that some row has, null or not, as bits.
+    pub(crate) columns_seen: u128,
+    /// The values of the row at hand, one a column.
+    pub(crate) cells: Vec<Option<StoredCell>>,
     pub(crate) weighted: bool,
     pub(crate) valued: bool,
     /// Kept rows without a key: how many rows with one come before, how many rows of any kind, and the row.
@@ -158,6 +165,44 @@ impl Batch {
         self.payloads.iter().map(move |&span| resolve(span, text, &self.arena))
     }
 
+    /// The values of column `column` of [`crate::Options::columns`], one a row; where [`Batch::nulls`] says so, it is NULL and what stands
+    /// here means nothing.
+    ///
+    /// # Panics
+    /// If there are not so many columns.
+    pub fn column(&self, column: usize) -> Column<'_> {
+        match &self.columns[column].values {
+            Values::Texts(spans) => Column::Texts(Texts { spans, text: self.text(), arena: &self.arena }),
+            Values::Integers(values) => Column::Integers(values),
+            Values::Unsigned(values) => Column::Unsigned(values),
+            Values::Floats(values) => Column::Floats(values),
+            Values::Booleans(values) => Column::Booleans(values),
+            Values::Decimals(values) => Column::Decimals(values),
+        }
+    }
+
+    /// Whether each row has NULL in column `column`.
+    ///
+    /// # Panics
+    /// If there are not so many columns.
+    pub fn nulls(&self, column: usize) -> &[bool] {
+        &self.columns[column].nulls
+    }
+
+    /// Which columns some row of the batch has, be it with null, as bits from the lowest: one that no row of a whole input has is a name
+    /// that was mistyped. Only JSON has no list of its fields to compare names with at once.
+    pub fn columns_seen(&self) -> u128 {
+        let has_names = self.chunk.as_ref().is_none_or(|chunk| chunk.format() != crate::Format::JsonLines);
+        if has_names { u128::MAX } else { self.columns_seen }
+    }
+
+    /// Takes the chunk out, to be parsed again in another way; the batch is empty then.
+    pub fn take_chunk(&mut self) -> Option<Chunk> {
+        let chunk = self.chunk.take();
+        self.reset(self.weighted, self.valued);
+        chunk
+    }
+
     /// The rows without a key, where [`crate::Missing::Keep`] keeps them: each with how many of the batch's rows come before it and
     /// its place among all rows of the chunk, in order.
     pub fn keyless(&self) -> impl ExactSizeIterator<Item = (usize, u64, &[u8])> {
@@ -208,6 +253,8 @@ impl Batch {
         self.weights.clear();
         self.values.clear();
         self.payloads.clear();
+        self.columns.iter_mut().for_each(StoredColumn::clear);
+        self.columns_seen = 0;
         (self.weighted, self.valued) = (weighted, valued);
         self.keyless.clear();
         self.rejects.clear();
@@ -227,6 +274,120 @@ impl Batch {
 
     fn text(&self) -> &[u8] {
         self.chunk.as_ref().map_or(&[], Chunk::text)
+    }
+}
+
+/// The values of a column.
+#[derive(Clone, Copy, Debug)]
+pub enum Column<'b> {
+    /// Of text and bytes.
+    Texts(Texts<'b>),
+    /// Of integers, dates and timestamps.
+    Integers(&'b [i64]),
+    /// Of integers that are not below zero.
+    Unsigned(&'b [u64]),
+    /// Of floats.
+    Floats(&'b [f64]),
+    /// Of truth values.
+    Booleans(&'b [bool]),
+    /// Of decimals, without the point.
+    Decimals(&'b [i128]),
+}
+
+/// Texts of a column.
+#[derive(Clone, Copy)]
+pub struct Texts<'b> {
+    spans: &'b [Span],
+    text: &'b [u8],
+    arena: &'b [u8],
+}
+
+impl std::fmt::Debug for Texts<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Texts").field("rows", &self.spans.len()).finish()
+    }
+}
+
+impl<'b> Texts<'b> {
+    /// All of them, in order.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = &'b [u8]> {
+        self.spans.iter().map(move |&span| resolve(span, self.text, self.arena))
+    }
+}
+
+/// A typed column of a batch.
+#[derive(Debug)]
+pub(crate) struct StoredColumn {
+    kind: ColumnType,
+    values: Values,
+    nulls: Vec<bool>,
+}
+
+#[derive(Debug)]
+enum Values {
+    Texts(Vec<Span>),
+    Integers(Vec<i64>),
+    Unsigned(Vec<u64>),
+    Floats(Vec<f64>),
+    Booleans(Vec<bool>),
+    Decimals(Vec<i128>),
+}
+
+/// The value of a typed column in the row at hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum StoredCell {
+    Text(Span),
+    Typed(Cell),
+}
+
+impl StoredColumn {
+    pub(crate) fn new(kind: ColumnType) -> Self {
+        let values = match kind {
+            ColumnType::Text | ColumnType::Bytes => Values::Texts(Vec::new()),
+            ColumnType::Integer | ColumnType::Date | ColumnType::Timestamp { .. } => {
+                Values::Integers(Vec::new())
+            }
+            ColumnType::Unsigned => Values::Unsigned(Vec::new()),
+            ColumnType::Float32 | ColumnType::Float => Values::Floats(Vec::new()),
+            ColumnType::Boolean => Values::Booleans(Vec::new()),
+            ColumnType::Decimal { .. } => Values::Decimals(Vec::new()),
+        };
+        Self { kind, values, nulls: Vec::new() }
+    }
+
+    pub(crate) fn kind(&self) -> ColumnType {
+        self.kind
+    }
+
+    fn clear(&mut self) {
+        self.nulls.clear();
+        match &mut self.values {
+            Values::Texts(values) => values.clear(),
+            Values::Integers(values) => values.clear(),
+            Values::Unsigned(values) => values.clear(),
+            Values::Floats(values) => values.clear(),
+            Values::Booleans(values) => values.clear(),
+            Values::Decimals(values) => values.clear(),
+        }
+    }
+
+    /// Adds a value of the column's type, or NULL.
+    pub(crate) fn push(&mut self, cell: Option<StoredCell>) {
+        self.nulls.push(cell.is_none());
+        match (&mut self.values, cell) {
+            (Values::Texts(values), Some(StoredCell::Text(span))) => values.push(span),
+            (Values::Texts(values), _) => values.push(Span::EMPTY),
+            (Values::Integers(values), Some(StoredCell::Typed(Cell::Integer(value)))) => values.push(value),
+            (Values::Integers(values), _) => values.push(0),
+            (Values::Unsigned(values), Some(StoredCell::Typed(Cell::Unsigned(value)))) => values.push(value),
+            (Values::Unsigned(values), _) => values.push(0),
+            (Values::Floats(values), Some(StoredCell::Typed(Cell::Float(value)))) => values.push(value),
+            (Values::Floats(values), _) => values.push(0.0),
+            (Values::Booleans(values), Some(StoredCell::Typed(Cell::Boolean(value)))) => values.push(value),
+            (Values::Booleans(values), _) => values.push(false),
+            (Values::Decimals(values), Some(StoredCell::Typed(Cell::Decimal(value)))) => values.push(value),
+            (Values::Decimals(values), _) => values.push(0),
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Where records end: at every newline or NUL, in CSV at every newline that is not quoted, in FASTA before every line that starts with
-//! `>`, in FASTQ behind every fourth line, and where lengths say so in raw records.
+//! `>`, in FASTQ behind every fourth line, and where lengths say so in raw records. Pieces of sequences end anywhere but in a header.
 //!
 //! A quote opens a quoted field only where a field starts; within it, two quotes are one. That is the reading of
 //! the `csv` crate and of RFC 4180; a quote inside an unquoted field is an ordinary byte.
 
 use crate::lengths::{self, RawSearch};
+use crate::piece;
 use memchr::{memchr, memchr_iter, memrchr, memrchr_iter};
 
 /// What ends a record.
@@ -16,6 +17,8 @@ pub(crate) enum Boundary {
     Unquoted(u8),
     /// The start of a line that begins with `>`.
     Header,
+    /// Any place in a sequence, not in a line that starts with `>`. Whether the text starts with a line.
+    Piece(bool),
     /// Every fourth newline.
     FourthLine,
     /// Two lengths in front of what they count.
@@ -32,6 +35,7 @@ impl Boundary {
             Self::Byte(byte) => memrchr(byte, text).map(|at| at + 1),
             Self::Unquoted(delimiter) => last_unquoted(text, delimiter),
             Self::Header => memrchr_iter(b'>', text).find(|&at| at > 0 && text[at - 1] == b'\n'),
+            Self::Piece(at_line_start) => piece::last_end(text, at_line_start),
             Self::FourthLine => {
                 let odd = memchr_iter(b'\n', text).count() % FASTQ_LINES;
                 memrchr_iter(b'\n', text).nth(odd).map(|newline| newline + 1)
@@ -176,6 +180,8 @@ impl Search {
         let delimiter = match self.boundary {
             Boundary::Byte(byte) => return memchr(byte, piece).map(|at| at + 1),
             Boundary::Unquoted(delimiter) => delimiter,
+            // Only a header is looked for the end of.
+            Boundary::Piece(_) => return memchr(b'\n', piece).map(|at| at + 1),
             Boundary::Header => return self.feed_to_header(piece),
             Boundary::FourthLine => return self.feed_four_lines(piece),
             Boundary::Lengths => match &mut self.state {

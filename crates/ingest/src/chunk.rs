@@ -1,7 +1,9 @@
 //! A chunk: whole records cut from one input, on their way from the reader to a parser.
 
 use crate::Format;
+use crate::cell::ColumnType;
 use crate::layout::Layout;
+use crate::piece::Place;
 use crate::position::Position;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +21,8 @@ pub struct Chunk {
     /// How many decompressed bytes of the input the chunk stands for.
     pub(crate) consumed: u64,
     pub(crate) position: Position,
+    /// Where it starts, if its rows are pieces of sequences.
+    pub(crate) place: Option<Arc<Place>>,
     pub(crate) paused: bool,
     pub(crate) since: Instant,
 }
@@ -58,6 +62,14 @@ impl Chunk {
     /// Whether the chunk's input is Parquet.
     pub fn is_parquet(&self) -> bool {
         matches!(*self.layout, Layout::Parquet { .. })
+    }
+
+    /// The types that the chunk's input gives the columns of [`crate::Options::columns`], in their order; only Parquet gives any.
+    pub fn column_types(&self) -> Option<&[ColumnType]> {
+        match &*self.layout {
+            Layout::Parquet { types, .. } => Some(types),
+            _ => None,
+        }
     }
 
     /// The format that the chunk's input has, never [`Format::Auto`].

@@ -180,6 +180,37 @@ pub enum Error {
         needed_bytes: u64,
     },
 
+    /// A capture ends within a packet, a block or its header. The whole packets before were given.
+    #[error(
+        "{} ends too early: what starts at byte {at} takes at least {needed_bytes} bytes, of which {bytes} are there; the {packets} \
+         whole packets before were read; fetch it again, or let what writes it come to its end",
+        shown(path)
+    )]
+    CaptureCutOff {
+        /// The input.
+        path: PathBuf,
+        /// How many packets were whole.
+        packets: u64,
+        /// Where the part that is not whole starts in the (decompressed) input.
+        at: u64,
+        /// How many bytes of it there are.
+        bytes: u64,
+        /// How many there must be, as far as that can be told.
+        needed_bytes: u64,
+    },
+
+    /// An input that should be a capture of packets begins like none.
+    #[error(
+        "{} is no capture of packets: it starts with the bytes {head:02x?}; pcap and pcapng are read",
+        shown(path)
+    )]
+    NotACapture {
+        /// The input.
+        path: PathBuf,
+        /// Its first bytes.
+        head: [u8; 4],
+    },
+
     /// A file lost bytes while it was being read, as when a log is truncated in place.
     #[error(
         "{} had {expected} bytes when it was opened and has {found} now; read a copy that nobody truncates",
@@ -201,7 +232,7 @@ pub enum Error {
         path: PathBuf,
         /// The format or compression that was being decoded.
         what: &'static str,
-        /// How many bytes of the file were consumed, or the row for Parquet.
+        /// How many bytes of the file were consumed; the row for Parquet; for a capture, where in the (decompressed) input it is.
         at: u64,
         /// What the decoder said.
         why: String,
@@ -333,6 +364,8 @@ impl Error {
                 | Self::WindowTooLarge { .. }
                 | Self::RowTooLong { .. }
                 | Self::RecordCutOff { .. }
+                | Self::CaptureCutOff { .. }
+                | Self::NotACapture { .. }
                 | Self::Shrunk { .. }
                 | Self::Damaged { .. }
                 | Self::NoSuchColumn { .. }

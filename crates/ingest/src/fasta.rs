@@ -7,19 +7,27 @@
 //!                          IIIIIIII            a record of FASTQ has four lines, the last as long as the sequence
 //! ```
 //!
+//! As pieces of sequences ([`crate::Options::sequence_overlap`]), a chunk of FASTA starts and ends anywhere but in a header:
+//! [`Place`] has what the first piece goes on with.
+//!
 //! The id ends at the first blank or tab. Empty lines around records are no rows; other text before the first `>` is a malformed one.
 
 use crate::Result;
-use crate::batch::Span;
+use crate::batch::{Span, resolve};
 use crate::layout::Columns;
+use crate::piece::{Part, Place};
 use crate::rows::{Own, Rows};
 use memchr::{memchr, memchr2};
 use std::ops::Range;
 
 /// What is said where the arena is full.
 const TOO_MUCH: &str = "the chunk's sequences take more than 2 GiB";
+const HEADLESS: &str = "what stands before the first > is no record";
 
 pub(crate) fn parse(columns: &Columns, rows: &mut Rows) -> Result<()> {
+    if let Some(place) = rows.place() {
+        return parse_pieces(place, rows);
+    }
     let (text, mut start) = (rows.text, 0);
     while start < text.len() {
         let end = record_end(text, start);
@@ -27,6 +35,58 @@ pub(crate) fn parse(columns: &Columns, rows: &mut Rows) -> Result<()> {
         start = end;
     }
     Ok(())
+}
+
+fn parse_pieces(place: &Place, rows: &mut Rows) -> Result<()> {
+    let text = rows.text;
+    let mut start = place.first_header(text);
+    if start > 0 {
+        first_piece(place, 0..start, rows)?;
+    }
+    while start < text.len() {
+        let (end, header) = (record_end(text, start), line(text, start, text.len()));
+        match sequence(text, header.next..end, &mut rows.out.arena) {
+            Some(letters) => piece(letters, start..end, rows)?,
+            None => rows.bad(start..end, || TOO_MUCH.into())?,
+        }
+        start = end;
+    }
+    Ok(())
+}
+
+/// What stands before the first header of a chunk: it goes on with what came before.
+fn first_piece(place: &Place, row: Range<usize>, rows: &mut Rows) -> Result<()> {
+    let text = &rows.text[row.clone()];
+    match place.part {
+        Part::Blank if text.trim_ascii().is_empty() => Ok(()),
+        Part::Blank => rows.bad(row, || HEADLESS.into()),
+        // It is counted already.
+        Part::Headless => {
+            rows.reject(row);
+            Ok(())
+        }
+        Part::Sequence => {
+            let start = rows.out.arena.len();
+            place.append_piece(text, &mut rows.out.arena);
+            if rows.out.arena.len() - start <= place.repeated() {
+                rows.out.arena.truncate(start);
+                return Ok(());
+            }
+            match Span::arena_from(start, &rows.out.arena) {
+                Some(letters) => piece(letters, row, rows),
+                None => rows.bad(row, || TOO_MUCH.into()),
+            }
+        }
+    }
+}
+
+/// Hands on a piece of a sequence, if it has letters.
+fn piece(letters: Span, row: Range<usize>, rows: &mut Rows) -> Result<()> {
+    if resolve(letters, rows.text, &rows.out.arena).is_empty() {
+        return Ok(());
+    }
+    rows.begin();
+    rows.end_with(row, Own { key: Some(letters), payload: Span::EMPTY })
 }
 
 /// The start of the next line that begins with `>`.
@@ -47,7 +107,7 @@ fn record(columns: &Columns, row: Range<usize>, rows: &mut Rows) -> Result<()> {
         return Ok(());
     }
     if text[row.start] != b'>' {
-        return rows.bad(row, || "what stands before the first > is no record".into());
+        return rows.bad(row, || HEADLESS.into());
     }
     let first = line(text, row.start, row.end);
     let [id, description] = name(text, row.start + 1..first.bare);
@@ -119,7 +179,8 @@ fn end(columns: &Columns, row: Range<usize>, fields: &[Option<Span>], rows: &mut
     for &(field, slot) in &columns.wanted {
         rows.out.fields[slot] = fields[field].unwrap_or(Span::MISSING);
     }
-    rows.end_with(row, Own { key: fields[0], payload: fields[2].unwrap_or(Span::EMPTY) })
+    let key = if rows.has_sequences() { fields[2] } else { fields[0] };
+    rows.end_with(row, Own { key, payload: fields[2].unwrap_or(Span::EMPTY) })
 }
 
 /// The id of a record, if it has one, and the rest of the line.

@@ -41,12 +41,16 @@ fn row(found: &[Option<&str>], text: &[u8], place: Range<usize>, rows: &mut Rows
     rows.begin();
     for (slot, raw) in found.iter().enumerate() {
         let Some(raw) = raw else { continue };
+        if rows.is_of_column(slot) {
+            rows.see_column(slot);
+        }
         match scalar(raw, text, &mut rows.out.arena) {
             Ok(span) => rows.out.fields[slot] = span,
             Err(Unusable::Broken(what)) => {
                 let name = rows.name(slot).to_owned();
                 return rows.bad(place, || format!("field {name} is {what}"));
             }
+            Err(Unusable::NoScalar(NULL)) if rows.is_of_column(slot) => {}
             Err(Unusable::NoScalar(what)) if rows.is_of_payload(slot) && what != NULL => {
                 rows.out.fields[slot] = place_of(raw, text);
             }

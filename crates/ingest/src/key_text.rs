@@ -20,24 +20,36 @@ use std::fmt::LowerExp;
 use std::io::Write as _;
 
 /// The part of a second that a time counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimeUnit {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimeUnit {
+    /// 1,000 a second.
     Milliseconds,
+    /// 1,000,000 a second.
     Microseconds,
+    /// 1,000,000,000 a second.
     Nanoseconds,
 }
 
 impl TimeUnit {
-    fn per_second(self) -> i64 {
+    pub(crate) fn per_second(self) -> i64 {
         10i64.pow(self.digits())
     }
 
     /// The digits of a fraction of a second.
-    fn digits(self) -> u32 {
+    pub(crate) fn digits(self) -> u32 {
         match self {
             Self::Milliseconds => 3,
             Self::Microseconds => 6,
             Self::Nanoseconds => 9,
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn shown(self) -> &'static str {
+        match self {
+            Self::Milliseconds => "milliseconds",
+            Self::Microseconds => "microseconds",
+            Self::Nanoseconds => "nanoseconds",
         }
     }
 }
@@ -45,18 +57,18 @@ impl TimeUnit {
 const DAY_SECONDS: i64 = 86_400;
 
 /// Appends an integer.
-pub(crate) fn append_integer(value: impl std::fmt::Display, out: &mut Vec<u8>) {
+pub fn append_integer(value: impl std::fmt::Display, out: &mut Vec<u8>) {
     // Writing to a vector cannot fail, here and below.
     let _ = write!(out, "{value}");
 }
 
 /// Appends a truth value.
-pub(crate) fn append_bool(value: bool, out: &mut Vec<u8>) {
+pub fn append_bool(value: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if value { b"true" } else { b"false" });
 }
 
 /// Appends a float of 64 bits.
-pub(crate) fn append_f64(value: f64, out: &mut Vec<u8>) {
+pub fn append_f64(value: f64, out: &mut Vec<u8>) {
     match value {
         _ if value.is_nan() => out.extend_from_slice(b"nan"),
         _ if value.is_infinite() => append_infinity(value < 0.0, out),
@@ -65,7 +77,7 @@ pub(crate) fn append_f64(value: f64, out: &mut Vec<u8>) {
 }
 
 /// Appends a float of 32 bits: 0.1 is `0.1`, not what 64 bits make of it.
-pub(crate) fn append_f32(value: f32, out: &mut Vec<u8>) {
+pub fn append_f32(value: f32, out: &mut Vec<u8>) {
     match value {
         _ if value.is_nan() => out.extend_from_slice(b"nan"),
         _ if value.is_infinite() => append_infinity(value < 0.0, out),
@@ -107,7 +119,7 @@ fn append_finite(value: impl LowerExp, out: &mut Vec<u8>) {
 }
 
 /// Appends a decimal: a whole number in two's complement, its highest byte first, of which the last `scale` digits are behind the point.
-pub(crate) fn append_decimal(unscaled: &[u8], scale: u32, out: &mut Vec<u8>) {
+pub fn append_decimal(unscaled: &[u8], scale: u32, out: &mut Vec<u8>) {
     let is_negative = unscaled.first().is_some_and(|&byte| byte & 0x80 != 0);
     let mut magnitude = unscaled.to_vec();
     if is_negative {
@@ -141,7 +153,7 @@ pub(crate) fn append_decimal(unscaled: &[u8], scale: u32, out: &mut Vec<u8>) {
 }
 
 /// Appends the date that lies `days` days behind 1970-01-01.
-pub(crate) fn append_date(days: i64, out: &mut Vec<u8>) {
+pub fn append_date(days: i64, out: &mut Vec<u8>) {
     let (year, month, day) = civil(days);
     let _ = match year {
         0..=9999 => write!(out, "{year:04}-{month:02}-{day:02}"),
@@ -150,7 +162,7 @@ pub(crate) fn append_date(days: i64, out: &mut Vec<u8>) {
 }
 
 /// Appends the time of day that lies `count` units behind midnight.
-pub(crate) fn append_time(count: i64, unit: TimeUnit, is_utc: bool, out: &mut Vec<u8>) {
+pub fn append_time(count: i64, unit: TimeUnit, is_utc: bool, out: &mut Vec<u8>) {
     let (seconds, fraction) = (count.div_euclid(unit.per_second()), count.rem_euclid(unit.per_second()));
     let _ = write!(out, "{:02}:{:02}:{:02}", seconds.div_euclid(3600), seconds / 60 % 60, seconds % 60);
     if fraction != 0 {
@@ -165,7 +177,7 @@ pub(crate) fn append_time(count: i64, unit: TimeUnit, is_utc: bool, out: &mut Ve
 }
 
 /// Appends the moment that lies `count` units behind the start of 1970.
-pub(crate) fn append_timestamp(count: i64, unit: TimeUnit, is_utc: bool, out: &mut Vec<u8>) {
+pub fn append_timestamp(count: i64, unit: TimeUnit, is_utc: bool, out: &mut Vec<u8>) {
     let day = DAY_SECONDS * unit.per_second();
     append_date(count.div_euclid(day), out);
     out.push(b'T');
@@ -173,7 +185,7 @@ pub(crate) fn append_timestamp(count: i64, unit: TimeUnit, is_utc: bool, out: &m
 }
 
 /// Appends a UUID.
-pub(crate) fn append_uuid(uuid: &[u8; 16], out: &mut Vec<u8>) {
+pub fn append_uuid(uuid: &[u8; 16], out: &mut Vec<u8>) {
     for (at, byte) in uuid.iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {
             out.push(b'-');

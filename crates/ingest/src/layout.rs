@@ -1,6 +1,7 @@
 //! How one input divides into fields, settled when it is opened: format, delimiter, and where the wanted fields are.
 
 use crate::boundary::Boundary;
+use crate::cell::ColumnType;
 use crate::decoder::PARQUET_MAGIC;
 use crate::path_tree::PathTree;
 use crate::{Delimiter, Error, Format, Options, Payload, Result};
@@ -28,9 +29,10 @@ pub(crate) enum Layout {
     Fasta(Columns),
     Fastq(Columns),
     Raw(Columns),
-    /// Records in the form of `parquet`; whether each has its row's name.
+    /// Records in the form of `parquet`; whether each has its row's name, and the types of the columns that are asked for.
     Parquet {
         keeps_rows: bool,
+        types: Vec<ColumnType>,
     },
 }
 
@@ -73,12 +75,12 @@ impl Layout {
         }
         let no_key = |choices: String| Err(Error::KeyNeeded { path: path.to_path_buf(), choices });
         match format {
-            Format::Csv { .. } if options.keys.is_empty() => match names {
+            Format::Csv { .. } if !options.names_fields() => match names {
                 Some(names) => no_key(format!("columns are: {}", names.join(", "))),
                 None => no_key("columns are numbers from 1".into()),
             },
-            Format::Delimited(_) if options.keys.is_empty() => no_key("fields are numbers from 1".into()),
-            Format::JsonLines if options.keys.is_empty() => {
+            Format::Delimited(_) if !options.names_fields() => no_key("fields are numbers from 1".into()),
+            Format::JsonLines if !options.names_fields() => {
                 no_key("fields are paths such as user.id or items[0].sku".into())
             }
             Format::Csv { delimiter, .. } => {
@@ -149,7 +151,7 @@ pub(crate) fn detect(options: &Options, path: &Path, head: &[u8]) -> Format {
 
 /// The format of an input whose name does not tell.
 fn unnamed(options: &Options) -> Format {
-    if !options.keys.is_empty() && options.fields().all(|name| column_number(name).is_some()) {
+    if options.names_fields() && options.fields().all(|name| column_number(name).is_some()) {
         Format::Delimited(Delimiter::Whitespace)
     } else {
         Format::Lines

@@ -9,7 +9,7 @@
 //!
 //! 1. Chunks, their order, their rows and their positions depend on inputs and options only, not on threads or time.
 //! 2. Every byte of an input is in exactly one chunk, or behind an error; a row is in exactly one batch: with its key, or counted as
-//!    malformed or as without a key.
+//!    malformed or as without a key. Where sequences come in pieces ([`Options::sequence_overlap`]), pieces are the rows.
 //! 3. [`Reader::resume`] from the [`Position`] of a chunk gives what followed that chunk.
 //! 4. Memory is bounded by [`Options`], whatever the input holds.
 //!
@@ -37,6 +37,8 @@
 
 mod batch;
 mod boundary;
+pub mod capture;
+mod cell;
 mod chunk;
 mod csv;
 mod decoder;
@@ -46,8 +48,7 @@ mod fasta;
 mod inputs;
 mod json;
 mod key;
-#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "columns of Parquet alone have such types"))]
-mod key_text;
+pub mod key_text;
 mod layout;
 mod lengths;
 mod options;
@@ -56,6 +57,7 @@ mod parquet;
 mod parser;
 mod path_tree;
 mod pattern;
+mod piece;
 mod position;
 mod raw;
 mod reader;
@@ -65,11 +67,12 @@ mod system;
 mod text;
 mod wait;
 
-pub use batch::{BadRow, Batch, Fault};
+pub use batch::{BadRow, Batch, Column, Fault, Texts};
+pub use cell::ColumnType;
 pub use chunk::Chunk;
 pub use error::{Error, Result};
 pub use key::{KeyForm, join_key};
-pub use options::{Delimiter, Format, Missing, Options, Payload};
+pub use options::{ColumnOption, Delimiter, Format, Missing, Options, Payload};
 #[cfg(feature = "parquet")]
 pub use parquet::{ParquetWriter, is_panic_caught};
 pub use parser::Parser;

@@ -1,5 +1,6 @@
 //! What to read and how: inputs, format, the fields that become key, weight, value and payload, and the memory bounds.
 
+use crate::cell::ColumnType;
 use crate::{Error, KeyForm, Result, SystemWaiter, Waiter};
 use keyhash::{HashKind, KeyHasher, Seed};
 use std::path::{Path, PathBuf};
@@ -73,6 +74,15 @@ impl Payload {
     }
 }
 
+/// A field whose values batches have with their type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnOption {
+    /// The field, as keys are named.
+    pub name: String,
+    /// What its values are. A row with another one is malformed.
+    pub kind: ColumnType,
+}
+
 /// What becomes of a row without a key: one that lacks a key field, or has null, an array or an object there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
@@ -107,6 +117,14 @@ pub struct Options {
     pub value: Option<String>,
     /// What goes with the key ([`crate::Batch::payload`]), at 8 bytes a row. Default nothing.
     pub payload: Payload,
+    /// Fields that go with each row as values of a type, or NULL ([`crate::Batch::column`]). Rows have them instead of a key where none is
+    /// asked for. NULL is an empty field of CSV and of delimited fields, null and what an object lacks in JSON, and null in Parquet.
+    pub columns: Vec<ColumnOption>,
+    /// With it, the rows of FASTA are pieces of sequences, which begin with so many letters of the piece before, at most 4096: each
+    /// `sequence_overlap + 1` letters in a row are in exactly one piece, where one is that long. A row then takes a chunk at most,
+    /// however long its sequence is. Pieces are keys, and so are the whole sequences of FASTQ; records need no id, and those without
+    /// letters are no rows. Fields cannot be asked for beside them. Default none: rows are records.
+    pub sequence_overlap: Option<usize>,
     /// Whether tables have a header where [`Format::Auto`] finds CSV. Default true.
     pub header: bool,
     /// Whether a NUL byte ends a line instead of a newline; for lines and delimited fields only. A carriage return is then a
@@ -155,10 +173,16 @@ pub struct Options {
 
 /// The largest chunk or record: a key's place in a batch is 31 bits.
 pub(crate) const BYTES_MAX: usize = 1 << 30;
+/// The longest overlap of pieces: a position has it.
+pub(crate) const OVERLAP_MAX: usize = 4096;
 /// The most key fields; more is surely a mistake.
 const KEY_FIELDS_MAX: usize = 64;
 /// The most fields of a payload: with those of the key, a weight and a value, a bit each in 128.
 const PAYLOAD_FIELDS_MAX: usize = 62;
+/// The most columns.
+const COLUMNS_MAX: usize = 64;
+/// The most fields of a row: a bit each.
+const FIELDS_MAX: usize = 128;
 
 impl Options {
     /// Options for `inputs` with everything else at its default.
@@ -175,6 +199,8 @@ impl Options {
             weight: None,
             value: None,
             payload: Payload::None,
+            columns: Vec::new(),
+            sequence_overlap: None,
             header: true,
             nul_ends_lines: false,
             has_escapes: false,
@@ -223,6 +249,22 @@ impl Options {
                 why: format!("what goes with a key has 1 to {PAYLOAD_FIELDS_MAX} fields"),
             });
         }
+        let fields = self.fields().count();
+        if self.columns.len() > COLUMNS_MAX || fields > FIELDS_MAX {
+            let why = format!("a row has at most {COLUMNS_MAX} columns, and {FIELDS_MAX} fields in all");
+            return Err(Error::InvalidOption { name: "columns", value: fields.to_string(), why });
+        }
+        if let Some(overlap) = self.sequence_overlap {
+            let invalid = |why: String| {
+                Err(Error::InvalidOption { name: "sequence_overlap", value: overlap.to_string(), why })
+            };
+            if overlap > OVERLAP_MAX {
+                return invalid(format!("pieces of sequences overlap by at most {OVERLAP_MAX} letters"));
+            }
+            if fields > 0 || self.payload != Payload::None || self.keep_rows {
+                return invalid("pieces of sequences have no fields, nothing that goes with them, and are no rows to be kept".to_owned());
+            }
+        }
         if self.missing == Missing::Keep && !self.keep_rows && !self.number_rows {
             let why = "rows without a key can only be yielded where rows are kept or numbered".to_owned();
             return Err(Error::InvalidOption { name: "missing", value: "keep".to_owned(), why });
@@ -247,6 +289,11 @@ impl Options {
         })
     }
 
+    /// Whether fields of rows are asked for, and not what the rows are as a whole.
+    pub(crate) fn names_fields(&self) -> bool {
+        !self.keys.is_empty() || !self.columns.is_empty()
+    }
+
     /// The byte that ends a line.
     pub(crate) fn line_end(&self) -> u8 {
         if self.nul_ends_lines { 0 } else { b'\n' }
@@ -256,11 +303,12 @@ impl Options {
         self.record_bytes_max.max(self.chunk_bytes)
     }
 
-    /// The fields wanted, in slot order: the keys, then the weight, then the value, then those of the payload.
+    /// The fields wanted, in slot order: the keys, then the weight, then the value, then those of the payload, then the columns.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         let keys = self.keys.iter().map(String::as_str);
         let payload = self.payload.fields().iter().map(String::as_str);
-        keys.chain(self.weight.as_deref()).chain(self.value.as_deref()).chain(payload)
+        let columns = self.columns.iter().map(|column| column.name.as_str());
+        keys.chain(self.weight.as_deref()).chain(self.value.as_deref()).chain(payload).chain(columns)
     }
 
     /// 64 bits that differ where the rows read would differ. What was added later shows only where it is not at its default, so
@@ -281,6 +329,14 @@ impl Options {
         }
         if self.payload != Payload::None {
             text.push_str(&format!("|payload {:?}", self.payload));
+        }
+        if !self.columns.is_empty() {
+            // Their types are what is made of the rows, not which rows are read.
+            let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+            text.push_str(&format!("|columns {names:?}"));
+        }
+        if let Some(overlap) = self.sequence_overlap {
+            text.push_str(&format!("|overlap {overlap}"));
         }
         if self.missing != Missing::Drop {
             text.push_str(&format!("|{:?}", self.missing));

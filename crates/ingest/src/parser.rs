@@ -1,6 +1,6 @@
 //! The parallel stage: chunks in, batches of hashed keys out.
 
-use crate::batch::{Batch, Span};
+use crate::batch::{Batch, Span, StoredColumn};
 use crate::chunk::Chunk;
 use crate::layout::Layout;
 use crate::rows::{Rows, Wanted};
@@ -36,16 +36,22 @@ impl Parser {
             return Err(error);
         }
         out.chunk = Some(chunk);
-        out.hash_keys(&self.hasher, self.form);
+        if !self.wanted.is_keyless() {
+            out.hash_keys(&self.hasher, self.form);
+        }
         Ok(())
     }
 
     fn fill(&self, chunk: &Chunk, out: &mut Batch) -> Result<()> {
+        // A batch may come from a parser for other columns.
+        if !out.columns.iter().map(StoredColumn::kind).eq(self.wanted.columns.iter().copied()) {
+            out.columns = self.wanted.columns.iter().map(|&kind| StoredColumn::new(kind)).collect();
+        }
         out.fields.clear();
         out.fields.resize(self.wanted.names.len(), Span::MISSING);
         let mut rows = Rows::of(chunk, &self.wanted, out);
         match &*chunk.layout {
-            Layout::Parquet { keeps_rows } => parquet::parse(*keeps_rows, &mut rows)?,
+            Layout::Parquet { keeps_rows, .. } => parquet::parse(*keeps_rows, &mut rows)?,
             Layout::Lines => rows.lines(),
             Layout::Delimited { delimiter, columns } => {
                 delimited::parse(*delimiter, columns, &mut rows)?;

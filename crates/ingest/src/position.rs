@@ -2,16 +2,21 @@
 //!
 //! ```text
 //! version u32 │ options u64 │ sequence u64 │ offset u64 │ line u64 │ rows u64 │ rejected bytes u64 │
-//! their hash u128, from version 2 on │ finished u64 │ their fingerprint u64 │ being read u8 │ input, if one is being read
+//! their hash u128, from version 2 on │ finished u64 │ their fingerprint u64 │ being read u8 │ input, if one is being read │
+//! place, in version 3
 //! input: path length u32 │ path │ regular u8 │ size u64 │ head length u32 │ head fingerprint u64
+//! place: 0 before all text, 1 in text without a header, 2 in a sequence u8 │ at the start of a line u8 │ lead length u32 │ lead
 //! ```
 //! Little-endian. The inputs before the one being read are finished: of them only the number is kept, and one
 //! fingerprint folded over them in order. So a position takes the same few bytes for one input as for a million,
-//! at most a path (4 KiB in Linux) and 110 bytes.
+//! at most a path (4 KiB in Linux) and 110 bytes. Version 3 is that of sequences that come in pieces
+//! ([`crate::Options::sequence_overlap`]); all other positions have version 2.
 //!
 //! 1. Resuming from the position after chunk `n` yields chunk `n + 1` and all that follow, byte for byte.
 //! 2. A finished input has the size and first bytes that it had; the current one may have grown, as logs do.
 
+use crate::options::OVERLAP_MAX;
+use crate::piece::{Part, Place};
 use crate::system::path_of;
 use crate::{Error, Result};
 use keyhash::{HashKind, KeyHasher, Seed};
@@ -19,6 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const VERSION: u32 = 2;
+/// That of positions in sequences.
+const VERSION_OF_PLACES: u32 = 3;
 /// How many first bytes of an input are fingerprinted: one block, read anyway to detect the compression.
 pub(crate) const HEAD_BYTES: usize = 4096;
 
@@ -36,6 +43,8 @@ pub struct Position {
     rejected_hash: u128,
     pub(crate) finished: Finished,
     pub(crate) current: Option<Arc<Identity>>,
+    /// What the next piece of a sequence has of those before it.
+    pub(crate) place: Option<Arc<Place>>,
 }
 
 impl Position {
@@ -50,6 +59,7 @@ impl Position {
             rejected_hash: 0,
             finished: Finished::default(),
             current: None,
+            place: None,
         }
     }
 
@@ -58,7 +68,7 @@ impl Position {
         if let Some(finished) = self.current.replace(Arc::new(input)) {
             self.finished.add(&finished);
         }
-        (self.offset, self.line) = (0, 0);
+        (self.offset, self.line, self.place) = (0, 0, None);
     }
 
     /// Notes how many rows of any kind come before: only the caller, who collects the batches, knows.
@@ -101,9 +111,11 @@ impl Position {
         self.current.as_ref().map(|input| (input.path.as_path(), self.offset))
     }
 
-    /// The position as bytes: 85, and for the input being read its path and 25 more.
+    /// The position as bytes: 85, and for the input being read its path and 25 more; within sequences that come in pieces, the overlap and
+    /// at most 7 more.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = VERSION.to_le_bytes().to_vec();
+        let version = if self.place.is_some() { VERSION_OF_PLACES } else { VERSION };
+        let mut out = version.to_le_bytes().to_vec();
         let Finished { count, fingerprint } = self.finished;
         for number in [self.options, self.sequence, self.offset, self.line, self.rows, self.rejected_bytes] {
             out.extend(number.to_le_bytes());
@@ -113,6 +125,9 @@ impl Position {
         out.push(u8::from(self.current.is_some()));
         if let Some(input) = &self.current {
             input.append_to(&mut out);
+        }
+        if let Some(place) = &self.place {
+            append_place(place, &mut out);
         }
         out
     }
@@ -124,8 +139,9 @@ impl Position {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut bytes = Bytes(bytes);
         let version = bytes.u32()?;
-        if !(1..=VERSION).contains(&version) {
-            let why = format!("it has version {version} and this build reads versions 1 to {VERSION}");
+        if !(1..=VERSION_OF_PLACES).contains(&version) {
+            let why =
+                format!("it has version {version} and this build reads versions 1 to {VERSION_OF_PLACES}");
             return Err(Error::BadPosition { why });
         }
         let [options, sequence, offset, line, rows, rejected_bytes] = bytes.u64s()?;
@@ -137,13 +153,28 @@ impl Position {
             true => Some(Arc::new(Identity::take_from(&mut bytes)?)),
             false => None,
         };
+        let place = match version {
+            VERSION_OF_PLACES => Some(Arc::new(take_place(&mut bytes)?)),
+            _ => None,
+        };
         if !bytes.0.is_empty() {
             return Err(Error::BadPosition { why: format!("{} bytes follow its end", bytes.0.len()) });
         }
-        if current.is_none() && (finished != Finished::default() || offset != 0) {
+        if current.is_none() && (finished != Finished::default() || offset != 0 || place.is_some()) {
             return Err(Error::BadPosition { why: "it lies behind inputs that it does not name".into() });
         }
-        Ok(Self { options, sequence, offset, line, rows, rejected_bytes, rejected_hash, finished, current })
+        Ok(Self {
+            options,
+            sequence,
+            offset,
+            line,
+            rows,
+            rejected_bytes,
+            rejected_hash,
+            finished,
+            current,
+            place,
+        })
     }
 }
 
@@ -240,6 +271,33 @@ impl Identity {
 
 fn fold(head: &[u8]) -> u64 {
     KeyHasher::new(HashKind::Xxh3, Seed(0)).hash(head).fold()
+}
+
+fn append_place(place: &Place, out: &mut Vec<u8>) {
+    let part = match place.part {
+        Part::Blank => 0,
+        Part::Headless => 1,
+        Part::Sequence => 2,
+    };
+    out.extend([part, u8::from(place.at_line_start)]);
+    out.extend((place.lead.len() as u32).to_le_bytes());
+    out.extend(&place.lead);
+}
+
+fn take_place(bytes: &mut Bytes<'_>) -> Result<Place> {
+    let part = match bytes.take(1)? {
+        [0] => Part::Blank,
+        [1] => Part::Headless,
+        [2] => Part::Sequence,
+        _ => return Err(Error::BadPosition { why: "it lies in no part of an input".into() }),
+    };
+    let at_line_start = bytes.flag("whether a line starts there")?;
+    let length = bytes.u32()? as usize;
+    let lead = bytes.take(length)?.to_vec();
+    if length > OVERLAP_MAX + 1 || lead.contains(&b'\n') || part != Part::Sequence && length > 0 {
+        return Err(Error::BadPosition { why: "what comes before it is no end of a sequence".into() });
+    }
+    Ok(Place { part, at_line_start, lead })
 }
 
 struct Bytes<'a>(&'a [u8]);

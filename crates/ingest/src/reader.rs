@@ -3,6 +3,7 @@
 use crate::chunk::{Chunk, Pool};
 use crate::layout::{self, Layout};
 use crate::parquet::TableInput;
+use crate::piece::Place;
 use crate::position::{Finished, Identity, Position};
 use crate::stream::Opened;
 use crate::text::{Cut, TextInput};
@@ -163,11 +164,12 @@ impl Reader {
                 }
                 continue;
             };
-            let line_before = self.position.line;
+            let (line_before, place) = (self.position.line, self.position.place.clone());
             let cut = match &mut current.records {
                 Records::Text(input) => {
                     let cut = input.next(&self.pool, &self.options).and_then(|cut| input.settle(cut));
                     (self.position.offset, self.position.line) = (input.offset, input.line);
+                    self.position.place = input.place().cloned();
                     cut
                 }
                 Records::Rows(table) => {
@@ -206,6 +208,7 @@ impl Reader {
                 body,
                 consumed,
                 position: self.position.clone(),
+                place,
                 paused,
                 since,
             }));
@@ -244,6 +247,7 @@ impl Reader {
             body: self.pool.take(),
             consumed: 0,
             position: self.position.clone(),
+            place: None,
             paused: true,
             since: self.options.waiter.now(),
         })
@@ -339,7 +343,11 @@ impl Reader {
                     return Err(Error::NotAFile { path: path.to_path_buf(), what: "Parquet" });
                 };
                 let table = TableInput::open(file, &path, index, self.position.offset, &self.options)?;
-                (Layout::Parquet { keeps_rows: self.options.keep_rows }, Records::Rows(Box::new(table)))
+                let types = table.column_types(self.options.columns.len());
+                (
+                    Layout::Parquet { keeps_rows: self.options.keep_rows, types },
+                    Records::Rows(Box::new(table)),
+                )
             }
             _ => self.open_text(opened, format, &path, resumed.is_some())?,
         };
@@ -376,7 +384,14 @@ impl Reader {
         if resumed {
             input.skip_to(self.position.offset, self.position.line)?;
         }
+        let place = self.position.place.take();
         (self.position.offset, self.position.line) = (input.offset, input.line);
+        self.position.place = None;
+        if let (Format::Fasta, Some(overlap)) = (format, self.options.sequence_overlap) {
+            let place = place.unwrap_or_else(|| Arc::new(Place::start()));
+            input.cut_pieces(overlap, Arc::clone(&place));
+            self.position.place = Some(place);
+        }
         Ok((layout, Records::Text(Box::new(input))))
     }
 }

@@ -1,9 +1,11 @@
 //! Where the formats put the rows that they find: their fields are checked here, whatever format they were in.
 
-use crate::batch::{Batch, Fault, Span, resolve};
+use crate::batch::{Batch, Fault, Span, StoredCell, resolve};
+use crate::cell::ColumnType;
 use crate::chunk::Chunk;
 use crate::key::append_field;
 use crate::layout::Layout;
+use crate::piece::Place;
 use crate::{BadRow, Error, Missing, Options, Payload, Result};
 use std::ops::Range;
 
@@ -12,6 +14,8 @@ use std::ops::Range;
 pub(crate) struct Wanted {
     pub(crate) names: Vec<String>,
     keys: usize,
+    /// The types of the columns, whose fields come behind all others.
+    pub(crate) columns: Vec<ColumnType>,
     pub(crate) weighted: bool,
     pub(crate) valued: bool,
     payload: Payload,
@@ -24,13 +28,24 @@ pub(crate) struct Wanted {
     number_rows: bool,
     keep_rejects: bool,
     bad_rows_kept: usize,
+    has_pieces: bool,
 }
 
 impl Wanted {
+    /// Whether rows have no key but columns.
+    pub(crate) fn is_keyless(&self) -> bool {
+        self.keys == 0 && !self.columns.is_empty()
+    }
+
+    fn first_column(&self) -> usize {
+        self.names.len() - self.columns.len()
+    }
+
     pub(crate) fn of(options: &Options) -> Self {
         Self {
             names: options.fields().map(str::to_owned).collect(),
             keys: options.keys.len(),
+            columns: options.columns.iter().map(|column| column.kind).collect(),
             weighted: options.weight.is_some(),
             valued: options.value.is_some(),
             payload: options.payload.clone(),
@@ -43,6 +58,7 @@ impl Wanted {
             number_rows: options.number_rows,
             keep_rejects: options.keep_rejects,
             bad_rows_kept: options.bad_rows_kept,
+            has_pieces: options.sequence_overlap.is_some(),
         }
     }
 }
@@ -54,6 +70,13 @@ pub(crate) struct Own {
     pub(crate) key: Option<Span>,
     /// What goes with it.
     pub(crate) payload: Span,
+}
+
+/// Why a column of a row cannot be read.
+enum Unread {
+    Missing,
+    /// What it is to be.
+    NotOfType(String),
 }
 
 /// The rows of one chunk, on their way into its batch.
@@ -115,7 +138,8 @@ impl<'a> Rows<'a> {
 
     #[inline(always)]
     fn finish(&mut self, row: Range<usize>, own: Option<Own>) -> Result<()> {
-        if let Some(slot) = self.out.fields.iter().position(|&field| field == Span::MISSING) {
+        let fields = &self.out.fields[..self.wanted.first_column()];
+        if let Some(slot) = fields.iter().position(|&field| field == Span::MISSING) {
             return self.missing(slot, row, |_| false, "missing");
         }
         let weight = match self.wanted.weighted {
@@ -135,7 +159,17 @@ impl<'a> Rows<'a> {
             },
             false => None,
         };
+        // Whoever asks for no columns pays for this comparison alone.
+        if !self.wanted.columns.is_empty()
+            && let Err((slot, why)) = self.read_columns()
+        {
+            return match why {
+                Unread::Missing => self.missing(slot, row, |_| false, "missing"),
+                Unread::NotOfType(wanted) => self.bad_field(row, slot, &wanted),
+            };
+        }
         let key = match (self.wanted.keys, own) {
+            (0, _) if self.wanted.is_keyless() => Some(Span::EMPTY),
             (1, _) => Some(self.out.fields[0]),
             (0, Some(Own { key: Some(key), .. })) => Some(key),
             (0, Some(_)) => return self.no_key(row, "the record has no name".to_owned(), |_| false),
@@ -147,15 +181,64 @@ impl<'a> Rows<'a> {
             return self.too_much(row);
         }
         if self.wanted.number_rows {
-            self.out.ordinals.push(self.place());
+            self.out.ordinals.push(self.number());
         }
         self.out.keys.push(key);
+        for (column, cell) in self.out.columns.iter_mut().zip(&self.out.cells) {
+            column.push(*cell);
+        }
         if self.wanted.keep_rows {
             self.out.rows.push(Span::text(row.start, row.len()));
         }
         self.out.weights.extend(weight);
         self.out.values.extend(value);
         Ok(())
+    }
+
+    /// Reads the columns of the row at hand; the slot of one that cannot be, and why.
+    #[inline(never)]
+    fn read_columns(&mut self) -> std::result::Result<(), (usize, Unread)> {
+        let first = self.wanted.first_column();
+        // A field that is empty says nothing where text has no other way to say so.
+        let (has_all, has_nulls) = match *self.chunk.layout {
+            Layout::Csv { .. } | Layout::Delimited { .. } => (true, false),
+            _ => (false, true),
+        };
+        self.out.cells.clear();
+        for (column, kind) in self.wanted.columns.iter().enumerate() {
+            let span = self.out.fields[first + column];
+            if span == Span::MISSING {
+                if has_all {
+                    return Err((first + column, Unread::Missing));
+                }
+                self.out.cells.push(None);
+                continue;
+            }
+            let text = resolve(span, self.text, &self.out.arena);
+            let cell = match kind {
+                _ if text.is_empty() && !has_nulls => None,
+                ColumnType::Text if std::str::from_utf8(text).is_err() => {
+                    return Err((first + column, Unread::NotOfType(kind.shown())));
+                }
+                kind if kind.is_text() => Some(StoredCell::Text(span)),
+                kind => match kind.parse(text) {
+                    Ok(cell) => Some(StoredCell::Typed(cell)),
+                    Err(wanted) => return Err((first + column, Unread::NotOfType(wanted))),
+                },
+            };
+            self.out.cells.push(cell);
+        }
+        Ok(())
+    }
+
+    /// Whether the field in `slot` is one of a column, where null is a value like others.
+    pub(crate) fn is_of_column(&self, slot: usize) -> bool {
+        slot >= self.wanted.first_column()
+    }
+
+    /// Notes that rows have something, be it null, in the column of `slot`.
+    pub(crate) fn see_column(&mut self, slot: usize) {
+        self.out.columns_seen |= 1 << (slot - self.wanted.first_column());
     }
 
     /// Adds what goes with the key of the row at hand; false where the arena is full.
@@ -165,7 +248,7 @@ impl<'a> Rows<'a> {
             Payload::None | Payload::Natural => Some(natural),
             Payload::Row => Some(self.bare(row)),
             Payload::Fields(names) => {
-                let behind = self.wanted.names.len();
+                let behind = self.wanted.first_column();
                 match names.len() {
                     1 => Some(self.out.fields[behind - 1]),
                     count => self.join(behind - count..behind),
@@ -240,8 +323,8 @@ impl<'a> Rows<'a> {
         match self.wanted.missing {
             Missing::Keep => {
                 // This one is counted as missing already.
-                let place = self.place() - 1;
-                self.out.keyless.push((self.out.keys.len() as u32, place, Span::text(row.start, row.len())));
+                let number = self.number() - 1;
+                self.out.keyless.push((self.out.keys.len() as u32, number, Span::text(row.start, row.len())));
             }
             _ => self.reject(row),
         }
@@ -253,21 +336,22 @@ impl<'a> Rows<'a> {
         self.out.bad_rows.push(BadRow { fault, input, line, why });
     }
 
-    fn reject(&mut self, row: Range<usize>) {
+    /// The bytes are of a row that is rejected.
+    pub(crate) fn reject(&mut self, row: Range<usize>) {
         if self.wanted.keep_rejects {
             self.out.rejects.push(Span::text(row.start, row.len()));
         }
     }
 
     /// How many rows of the chunk were seen so far, of any kind.
-    fn place(&self) -> u32 {
+    fn number(&self) -> u32 {
         (self.out.keys.len() as u64 + self.out.malformed + self.out.missing) as u32
     }
 
     /// The number of the line that byte `at` lies in; of the row that was counted last for Parquet and raw records.
     fn line(&self, at: usize) -> u64 {
         match *self.chunk.layout {
-            Layout::Parquet { .. } | Layout::Raw(_) => self.chunk.line + u64::from(self.place()) - 1,
+            Layout::Parquet { .. } | Layout::Raw(_) => self.chunk.line + u64::from(self.number()) - 1,
             _ => self.chunk.line + memchr::memchr_iter(self.line_end, &self.text[..at]).count() as u64,
         }
     }
@@ -283,6 +367,16 @@ impl<'a> Rows<'a> {
         self.bad(row, || format!("field {name} is {shown:?}, not {wanted}"))
     }
 
+    /// Where the text starts, if its rows are pieces of sequences.
+    pub(crate) fn place(&self) -> Option<&'a Place> {
+        self.chunk.place.as_deref()
+    }
+
+    /// Whether sequences are the keys.
+    pub(crate) fn has_sequences(&self) -> bool {
+        self.wanted.has_pieces
+    }
+
     /// Whether fields are written with escapes.
     pub(crate) fn has_escapes(&self) -> bool {
         self.wanted.has_escapes
@@ -291,7 +385,10 @@ impl<'a> Rows<'a> {
     /// Whether the field in `slot` goes into the payload.
     pub(crate) fn is_of_payload(&self, slot: usize) -> bool {
         match &self.wanted.payload {
-            Payload::Fields(names) => slot >= self.wanted.names.len() - names.len(),
+            Payload::Fields(names) => {
+                let behind = self.wanted.first_column();
+                (behind - names.len()..behind).contains(&slot)
+            }
             _ => false,
         }
     }

@@ -7,6 +7,7 @@
 use crate::boundary::{Boundary, Search};
 use crate::chunk::{Buffer, Pool};
 use crate::options::BYTES_MAX;
+use crate::piece::Place;
 use crate::position::Identity;
 use crate::stream::Stream;
 use crate::{Error, Options, Result};
@@ -23,7 +24,14 @@ pub(crate) struct TextInput {
     pub(crate) offset: u64,
     /// Newlines before the carry, or raw records.
     pub(crate) line: u64,
+    pieces: Option<Pieces>,
     clock: Clock,
+}
+
+/// Where the carry starts, of sequences that come in pieces.
+struct Pieces {
+    overlap: usize,
+    place: Arc<Place>,
 }
 
 /// What a live stream's cuts depend on beside its bytes.
@@ -59,7 +67,16 @@ impl TextInput {
     pub(crate) fn new(stream: Stream, boundary: Boundary) -> Result<Self> {
         let now = stream.waiter().now();
         let clock = Clock { given_at: now, moved_at: now, resting: false, announced: false };
-        let mut input = Self { stream, boundary, carry: Vec::new(), ended: false, offset: 0, line: 0, clock };
+        let mut input = Self {
+            stream,
+            boundary,
+            carry: Vec::new(),
+            ended: false,
+            offset: 0,
+            line: 0,
+            pieces: None,
+            clock,
+        };
         // A pipe that has three other bytes to say need not say them all before its first line is passed on.
         while boundary.is_text()
             && BYTE_ORDER_MARK.starts_with(&input.carry)
@@ -119,6 +136,17 @@ impl TextInput {
         }
         (self.offset, self.line) = (offset, line);
         Ok(())
+    }
+
+    /// Cuts what follows into pieces of sequences from `place` on, where it stands.
+    pub(crate) fn cut_pieces(&mut self, overlap: usize, place: Arc<Place>) {
+        self.boundary = Boundary::Piece(place.at_line_start);
+        self.pieces = Some(Pieces { overlap, place });
+    }
+
+    /// Where the next chunk starts, if it is of pieces of sequences.
+    pub(crate) fn place(&self) -> Option<&Arc<Place>> {
+        self.pieces.as_ref().map(|pieces| &pieces.place)
     }
 
     /// See [`Stream::identity_at_end`].
@@ -188,6 +216,7 @@ impl TextInput {
             return Ok(Some(self.cut(buffer, end, since)));
         }
         if buffer.len() < chunk_bytes && self.boundary.is_text() {
+            self.in_header()?;
             let end = buffer.len();
             return Ok(Some(self.cut(buffer, end, since)));
         }
@@ -209,6 +238,9 @@ impl TextInput {
             let end = search.feed(&buffer.filled()[searched..]).map(|end| searched + end);
             searched = buffer.len();
             let is_at_end = self.ended && self.boundary.is_text();
+            if is_at_end && end.is_none() {
+                self.in_header()?;
+            }
             match end.or(is_at_end.then_some(searched)) {
                 Some(end) if end <= limit => return Ok(self.cut(buffer, end, since)),
                 Some(end) => return Err(self.too_long(end as u64, true, limit)),
@@ -251,6 +283,15 @@ impl TextInput {
         })
     }
 
+    /// Of sequences in pieces only a header has no end in what came. One that was cut off is no header, and what follows it in the file,
+    /// were it whole, no sequence.
+    fn in_header(&mut self) -> Result<()> {
+        match self.pieces {
+            Some(_) => self.stream.take_failure().map_or(Ok(()), Err),
+            None => Ok(()),
+        }
+    }
+
     /// What is wrong with an input whose header is longer than `limit_bytes`.
     pub(crate) fn header_too_long(&self, limit_bytes: usize) -> Error {
         self.too_long(self.carry.len() as u64, false, limit_bytes)
@@ -270,7 +311,8 @@ impl TextInput {
 
     /// At the end of a stream that failed: a row that was cut off is none, and the failure follows the rows before it.
     pub(crate) fn settle(&mut self, mut cut: Option<Cut>) -> Result<Option<Cut>> {
-        if !self.is_empty() || !self.stream.has_failure() {
+        // Pieces before that place are whole, and the failure follows them as well.
+        if !self.is_empty() || !self.stream.has_failure() || self.pieces.is_some() && cut.is_some() {
             return Ok(cut);
         }
         if let Some(Cut { body: buffer, .. }) = &mut cut {
@@ -287,6 +329,10 @@ impl TextInput {
         self.carry.extend_from_slice(&buffer.filled()[end..]);
         buffer.truncate(end);
         let consumed = self.pass(buffer.filled());
+        if let Some(Pieces { overlap, place }) = &mut self.pieces {
+            *place = Arc::new(place.after(buffer.filled(), *overlap));
+            self.boundary = Boundary::Piece(place.at_line_start);
+        }
         Cut { body: buffer, consumed, paused: false, since }
     }
 

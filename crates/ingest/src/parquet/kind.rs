@@ -2,6 +2,7 @@
 
 use super::Fault;
 use super::header::invalid;
+use crate::cell::{ColumnType, PRECISION_MAX};
 use crate::key_text::{self, TimeUnit};
 use ::parquet::basic::{ConvertedType, LogicalType, TimeUnit as ParquetUnit, Type};
 use ::parquet::schema::types::ColumnDescriptor;
@@ -102,6 +103,37 @@ impl Kind {
                 Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY => Self::Bytes,
             },
         })
+    }
+
+    /// The type of its values as those of a typed column; text where there is none for them.
+    pub(super) fn column_type(self, column: &ColumnDescriptor) -> ColumnType {
+        let is_text = matches!(
+            column.logical_type_ref(),
+            Some(LogicalType::String | LogicalType::Enum | LogicalType::Json)
+        ) || matches!(
+            column.converted_type(),
+            ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON
+        );
+        match self {
+            Self::Bytes if is_text => ColumnType::Text,
+            Self::Bytes => ColumnType::Bytes,
+            Self::Bool => ColumnType::Boolean,
+            Self::Signed => ColumnType::Integer,
+            Self::Unsigned => ColumnType::Unsigned,
+            Self::Float => ColumnType::Float32,
+            Self::Double => ColumnType::Float,
+            Self::Decimal { scale, .. } => match (u8::try_from(column.type_precision()), u8::try_from(scale))
+            {
+                (Ok(precision), Ok(scale)) if (1..=PRECISION_MAX).contains(&precision) => {
+                    ColumnType::Decimal { precision, scale }
+                }
+                _ => ColumnType::Text,
+            },
+            Self::Date => ColumnType::Date,
+            Self::Timestamp { unit, is_utc } => ColumnType::Timestamp { unit, is_utc },
+            Self::Julian => ColumnType::Timestamp { unit: TimeUnit::Nanoseconds, is_utc: false },
+            Self::Time { .. } | Self::Uuid => ColumnType::Text,
+        }
     }
 
     /// Appends the text of a value.

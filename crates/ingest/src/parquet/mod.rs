@@ -38,6 +38,7 @@ mod writer;
 pub use writer::ParquetWriter;
 
 use crate::batch::Span;
+use crate::cell::ColumnType;
 use crate::chunk::{Buffer, Pool};
 use crate::layout::no_rows;
 use crate::rows::Rows;
@@ -124,6 +125,7 @@ struct Wanted {
     leaf: usize,
     name: String,
     kind: Kind,
+    column_type: ColumnType,
 }
 
 /// What was cut off a file.
@@ -141,7 +143,7 @@ impl TableInput {
         let file = TableFile::open(file, path, options.parquet_bytes_max)?;
         let schema = file.schema();
         let names: Vec<String> = schema.columns().iter().map(|column| column.path().string()).collect();
-        if options.keys.is_empty() {
+        if !options.names_fields() {
             let choices = format!("columns are: {}", names.join(", "));
             return Err(Error::KeyNeeded { path: path.to_path_buf(), choices });
         }
@@ -159,7 +161,8 @@ impl TableInput {
                 path: path.to_path_buf(),
                 why: why.into(),
             })?;
-            wanted.push(Wanted { leaf, name: field.into(), kind });
+            let column_type = kind.column_type(&schema.column(leaf));
+            wanted.push(Wanted { leaf, name: field.into(), kind, column_type });
         }
         let mut table = Self {
             file,
@@ -202,6 +205,12 @@ impl TableInput {
         }
         let consumed = self.bytes_before(self.row) - before;
         Ok((rows > 0).then_some(Records { text, end: self.row, consumed }))
+    }
+
+    /// The types of the last `count` of the wanted columns.
+    pub(crate) fn column_types(&self, count: usize) -> Vec<ColumnType> {
+        let first = self.wanted.len() - count;
+        self.wanted[first..].iter().map(|wanted| wanted.column_type).collect()
     }
 
     /// How far the file is read that was not told before; all of it where `is_end`.
@@ -304,7 +313,8 @@ pub(crate) fn parse(keeps_rows: bool, rows: &mut Rows) -> Result<()> {
             let length = u32::from_le_bytes(*length);
             at += 4;
             if length == NULL {
-                null = null.or(Some(slot));
+                // A column may be null.
+                null = null.or(Some(slot).filter(|&slot| !rows.is_of_column(slot)));
             } else {
                 rows.out.fields[slot] = Span::text(at, length as usize);
                 at += length as usize;

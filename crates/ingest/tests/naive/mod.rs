@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub(crate) mod check;
+pub(crate) mod packets;
 
 use std::io::Write;
 
