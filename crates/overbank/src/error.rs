@@ -202,6 +202,17 @@ pub enum Error {
         why: String,
     },
 
+    /// A thread that worked for a structure failed, so that what was inserted is not all there any more.
+    #[error(
+        "{what} takes no more rows and gives no answers, since one of its threads failed: {why}; make a new one"
+    )]
+    WorkerFailed {
+        /// The structure.
+        what: &'static str,
+        /// What the thread met first.
+        why: String,
+    },
+
     /// The handle was opened by another process, of which this one is a fork. Nothing was read or written through it.
     #[error("{} was opened by process {opened_by}, and this is process {pid}, a fork of it; open it again in this one", path.display())]
     Forked {

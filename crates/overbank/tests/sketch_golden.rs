@@ -3,7 +3,9 @@
 //! `OVERBANK_BLESS=1 cargo test -p overbank --test sketch_golden` writes the files anew.
 
 use overbank::dictionary::{HashRank, HashRankOptions};
-use overbank::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
+use overbank::sketch::{
+    CocoSketch, CountMin, CountSketch, DdSketch, Elastic, HyperLogLog, Locher, LogLog, SpaceSaving, UnivMon,
+};
 use overbank::{HashKind, KeyHash, KeyHasher, Seed};
 use std::path::Path;
 
@@ -76,6 +78,68 @@ fn ddsketch_bytes_are_stable() {
     }
     sketch.update(f64::NAN, 2);
     check("ddsketch_v2.bin", &sketch.to_bytes(), |bytes| DdSketch::from_bytes(bytes).unwrap().to_bytes());
+}
+
+#[test]
+fn count_sketch_bytes_are_stable() {
+    let hasher = hasher(HashKind::Xxh3);
+    let mut sketch = CountSketch::new(7, 3, hasher).unwrap();
+    (0..40i64).for_each(|key| sketch.update(hasher.hash(&key.to_le_bytes()), (key - 10) << 30));
+    check("count_sketch_v1.bin", &sketch.to_bytes(), |bytes| {
+        CountSketch::from_bytes(bytes).unwrap().to_bytes()
+    });
+}
+
+#[test]
+fn coco_bytes_are_stable() {
+    let hasher = hasher(HashKind::Xxh3);
+    let mut sketch = CocoSketch::new(5, 2, 6, hasher).unwrap().with_random(3);
+    for i in 0..200u64 {
+        let key = format!("key-{}", i * i % 123);
+        sketch.update(hasher.hash(key.as_bytes()), key.as_bytes(), i % 5);
+    }
+    check("coco_v1.bin", &sketch.to_bytes(), |bytes| CocoSketch::from_bytes(bytes).unwrap().to_bytes());
+}
+
+#[test]
+fn log_log_bytes_are_stable() {
+    let hasher = hasher(HashKind::SipHash13);
+    let mut sketch = LogLog::new(6, hasher).unwrap();
+    (0..300u64).for_each(|key| sketch.update(hasher.hash(&key.to_le_bytes())));
+    check("log_log_v1.bin", &sketch.to_bytes(), |bytes| LogLog::from_bytes(bytes).unwrap().to_bytes());
+}
+
+#[test]
+fn locher_bytes_are_stable() {
+    let hasher = hasher(HashKind::Xxh3);
+    let mut sketch = Locher::new(5, 3, 4, 6, hasher).unwrap();
+    for i in 0..300u64 {
+        let source = format!("source-{}", i * i % 23);
+        sketch.update(hasher.hash(source.as_bytes()), source.as_bytes(), hasher.hash(&i.to_le_bytes()));
+    }
+    check("locher_v1.bin", &sketch.to_bytes(), |bytes| Locher::from_bytes(bytes).unwrap().to_bytes());
+}
+
+#[test]
+fn elastic_bytes_are_stable() {
+    let hasher = hasher(HashKind::Xxh3);
+    let mut sketch = Elastic::new(3, 9, 2, 6, hasher).unwrap();
+    for i in 0..600u64 {
+        let key = format!("key-{}", i * i % 123);
+        sketch.update(hasher.hash(key.as_bytes()), key.as_bytes(), i % 5 + (i % 7) * (i / 400) * 9);
+    }
+    check("elastic_v1.bin", &sketch.to_bytes(), |bytes| Elastic::from_bytes(bytes).unwrap().to_bytes());
+}
+
+#[test]
+fn univ_mon_bytes_are_stable() {
+    let hasher = hasher(HashKind::Xxh3);
+    let mut sketch = UnivMon::new(3, 6, 3, 4, 6, hasher).unwrap();
+    for i in 0..300u64 {
+        let key = format!("key-{}", i * i % 123);
+        sketch.update(hasher.hash(key.as_bytes()), key.as_bytes(), i % 5);
+    }
+    check("univ_mon_v1.bin", &sketch.to_bytes(), |bytes| UnivMon::from_bytes(bytes).unwrap().to_bytes());
 }
 
 #[test]

@@ -61,6 +61,12 @@ impl<T: HashOrdered> Partitioner<T> {
         (partitions + 1) * (line_records::<T>() * size_of::<T>() + 2 * size_of::<usize>())
     }
 
+    /// Bytes that it holds now.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.lines.capacity() * size_of::<T>()
+            + (self.cursors.capacity() + self.ends.capacity()) * size_of::<usize>()
+    }
+
     /// Partitions by the top `lg_partitions` bits of the hash, in hash order; records of a partition stay in
     /// order of arrival. Returns where each partition ends in `into`.
     ///

@@ -71,6 +71,11 @@ impl<T: HashOrdered> Sorter<T> {
             + levels * ends_bytes
     }
 
+    /// Bytes that it holds now.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.near.capacity() * size_of::<T>() + self.partitioner.held_bytes()
+    }
+
     /// Sorts into hash order, stably. `scratch` grows to the length of `records` where that does not fit the
     /// cache; what it holds is lost.
     pub fn sort(&mut self, records: &mut [T], scratch: &mut Vec<T>) {

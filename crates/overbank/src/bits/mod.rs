@@ -5,19 +5,17 @@
 //!   BitWriter     mixed widths and unary     from the front only      counts of runs
 //!   EliasFano     monotone sequence          access and search        block indexes of segments
 //!   blocks        128 values at a time       decode a block at once   columns of segments
+//!   varint        seven bits a byte          from the front only      lengths and counts of entries
 //! ```
 //!
 //! Invariants:
 //! 1. Byte forms are little-endian, fields least significant bit first, padding zero and verified.
 //! 2. A decoder compares the length it expects with the length it has before it allocates, and answers bytes
 //!    that no encoder wrote with `Corrupt`. It never panics on them.
-//! 3. `blocks` has no user in the product yet: it is built for tests, fuzz targets and benches alone, until the aggregator's columns stand
-//!    on it.
-//! 4. Unsafe code stands only in the files per instruction set (`select/`, `stream/`, `prefetch/`), each with a scalar
+//! 3. Unsafe code stands only in the files per instruction set (`select/`, `stream/`, `prefetch/`), each with a scalar
 //!    twin of the same shape.
 
 mod bit_stream;
-#[cfg(any(test, feature = "internals"))]
 mod blocks;
 mod elias_fano;
 pub(crate) mod fields;
@@ -25,11 +23,13 @@ mod packed;
 pub(crate) mod prefetch;
 mod select;
 pub(crate) mod stream;
+pub(crate) mod varint;
 pub(crate) mod word;
 
 pub use bit_stream::{BitReader, BitWriter};
+pub use blocks::{BLOCK_VALUES, decode_deltas, encode_deltas};
 #[cfg(feature = "internals")]
-pub use blocks::{BLOCK_VALUES, decode_block, decode_deltas, encode_block, encode_deltas};
+pub use blocks::{decode_block, encode_block};
 pub use elias_fano::{EliasFano, EliasFanoBuilder};
 #[cfg(feature = "internals")]
 pub use packed::PackedArray;

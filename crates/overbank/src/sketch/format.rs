@@ -31,6 +31,13 @@ pub(crate) const COUNT_MIN: Identity = Identity { id: 1, version: 2, name: "coun
 pub(crate) const HYPERLOGLOG: Identity = Identity { id: 2, version: 1, name: "HyperLogLog sketch" };
 pub(crate) const SPACE_SAVING: Identity = Identity { id: 3, version: 2, name: "space-saving sketch" };
 pub(crate) const DDSKETCH: Identity = Identity { id: 4, version: 2, name: "DDSketch" };
+// 5 is the quotient filter, 6 the rank function.
+pub(crate) const COUNT_SKETCH: Identity = Identity { id: 7, version: 1, name: "count sketch" };
+pub(crate) const COCO: Identity = Identity { id: 8, version: 1, name: "CocoSketch" };
+pub(crate) const LOG_LOG: Identity = Identity { id: 9, version: 1, name: "LogLog sketch" };
+pub(crate) const LOCHER: Identity = Identity { id: 10, version: 1, name: "Locher sketch" };
+pub(crate) const ELASTIC: Identity = Identity { id: 11, version: 1, name: "Elastic sketch" };
+pub(crate) const UNIV_MON: Identity = Identity { id: 12, version: 1, name: "UnivMon sketch" };
 
 const MAGIC: [u8; 4] = *b"OBsk";
 const ID: usize = 4;

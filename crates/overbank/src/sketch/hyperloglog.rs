@@ -28,12 +28,14 @@
 //! it has no switch-over, hence no bump of bias at it. Registers are bytes, not 6 bits: a rank of 65 must
 //! fit, and an update stays one compare and one store.
 
-use super::format::{self, Decoder, Encoder};
+pub mod foreign;
+
+use super::format::{self, Decoder, Encoder, Identity};
 use super::hash_id::{HashId, require_equal};
 use crate::{Error, KeyHash, Result};
 
-const LG_M_MIN: u32 = 4;
-const LG_M_MAX: u32 = 18;
+pub(crate) const LG_M_MIN: u32 = 4;
+pub(crate) const LG_M_MAX: u32 = 18;
 /// The rank of a `low()` of zero.
 const RANK_MAX: u8 = 65;
 
@@ -54,7 +56,7 @@ const RANK_MAX: u8 = 65;
 pub struct HyperLogLog {
     lg_m: u32,
     hash_id: HashId,
-    registers: Vec<u8>,
+    pub(crate) registers: Vec<u8>,
 }
 
 impl HyperLogLog {
@@ -69,6 +71,21 @@ impl HyperLogLog {
             return Err(Error::InvalidOption { name: "lg_m", value: lg_m.to_string(), why });
         }
         Ok(Self { lg_m, hash_id: hash_id.into(), registers: vec![0; 1 << lg_m] })
+    }
+
+    /// The sketch of these registers, as many as a power of two; `None` where no sketch has such.
+    pub(crate) fn from_registers(hash_id: impl Into<HashId>, registers: Vec<u8>) -> Option<Self> {
+        let lg_m = registers.len().checked_ilog2()?;
+        let is_whole = registers.len().is_power_of_two()
+            && (LG_M_MIN..=LG_M_MAX).contains(&lg_m)
+            && registers.iter().all(|&rank| rank <= RANK_MAX);
+        is_whole.then(|| Self { lg_m, hash_id: hash_id.into(), registers })
+    }
+
+    /// The register of a key in a sketch of `2^lg_m` of them, and the rank that it brings.
+    #[inline]
+    pub(crate) fn register_of(hash: KeyHash, lg_m: u32) -> (usize, u8) {
+        ((hash.high() >> (64 - lg_m)) as usize, hash.low().leading_zeros() as u8 + 1)
     }
 
     /// Takes one key in.
@@ -166,10 +183,7 @@ impl HyperLogLog {
 
     /// The sketch as bytes: header, `lg_m` (u32), registers.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut encoder = Encoder::new(format::HYPERLOGLOG, Some(self.hash_id), 4 + self.registers.len());
-        encoder.u32(self.lg_m);
-        encoder.raw(&self.registers);
-        encoder.seal()
+        self.encode(format::HYPERLOGLOG)
     }
 
     /// The sketch back from its bytes, which may come from anywhere.
@@ -177,7 +191,20 @@ impl HyperLogLog {
     /// # Errors
     /// [`Error::Corrupt`], [`Error::UnsupportedVersion`], or [`Error::Incompatible`] for another structure's bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut decoder = Decoder::open(bytes, format::HYPERLOGLOG)?;
+        Self::decode(bytes, format::HYPERLOGLOG)
+    }
+
+    /// The registers as the bytes of a sketch that has such.
+    pub(super) fn encode(&self, identity: Identity) -> Vec<u8> {
+        let mut encoder = Encoder::new(identity, Some(self.hash_id), 4 + self.registers.len());
+        encoder.u32(self.lg_m);
+        encoder.raw(&self.registers);
+        encoder.seal()
+    }
+
+    /// Reads what [`encode`](Self::encode) made.
+    pub(super) fn decode(bytes: &[u8], identity: Identity) -> Result<Self> {
+        let mut decoder = Decoder::open(bytes, identity)?;
         let hash_id = decoder.hash_id()?;
         let lg_m = decoder.u32()?;
         if !(LG_M_MIN..=LG_M_MAX).contains(&lg_m) {
@@ -228,15 +255,14 @@ impl HyperLogLogShard<'_> {
 
 #[inline]
 fn raise(registers: &mut [u8], first: usize, lg_m: u32, hash: KeyHash) {
-    let index = (hash.high() >> (64 - lg_m)) as usize;
-    let rank = hash.low().leading_zeros() as u8 + 1;
+    let (index, rank) = HyperLogLog::register_of(hash, lg_m);
     let register = &mut registers[index.wrapping_sub(first)];
     if rank > *register {
         *register = rank;
     }
 }
 
-fn histogram(registers: &[u8]) -> [u32; RANK_MAX as usize + 1] {
+pub(super) fn histogram(registers: &[u8]) -> [u32; RANK_MAX as usize + 1] {
     let mut counts = [0; RANK_MAX as usize + 1];
     for &register in registers {
         counts[register as usize] += 1;
@@ -257,7 +283,7 @@ fn estimate_of(counts: &[u32; RANK_MAX as usize + 1], registers: usize) -> f64 {
 }
 
 /// `x + sum over k >= 1 of x^(2^k) * 2^(k-1)`: what empty registers stand for (Ertl, eq. 4.12).
-fn sigma(x: f64) -> f64 {
+pub(super) fn sigma(x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
     }
@@ -274,7 +300,7 @@ fn sigma(x: f64) -> f64 {
 }
 
 /// What registers at the last rank stand for (Ertl, eq. 4.13).
-fn tau(x: f64) -> f64 {
+pub(super) fn tau(x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;
     }

@@ -41,22 +41,18 @@
 
 mod decay;
 mod front;
-mod index;
 
 use super::CountBounds;
 use super::format::{self, Decoder, Encoder, HEADER_BYTES, corrupt};
 use super::hash_id::{HashId, require_equal};
+use super::index::{Index, Place};
+use super::keys::{KEY_BYTES_MAX, KeyStore};
 use super::stream::{self, Reader};
 use crate::{Error, KeyHash, Result};
 use front::Front;
-use index::{Index, Place};
 
 /// The most slots: the index finds a home in 32 bits of the hash.
 const CAPACITY_MAX: usize = 1 << 24;
-const KEY_BYTES_MAX: usize = LENGTH_MASK as usize;
-/// In a slot's key length: the key was longer.
-const TRUNCATED: u16 = 1 << 15;
-const LENGTH_MASK: u16 = TRUNCATED - 1;
 
 /// Finds the heavy keys of a stream.
 ///
@@ -76,15 +72,13 @@ const LENGTH_MASK: u16 = TRUNCATED - 1;
 pub struct SpaceSaving {
     hash_id: HashId,
     capacity: usize,
-    key_bytes_max: usize,
     total_weight: u64,
     /// What an absent key may have weighed where the least count is less, or a slot free: 0 unless sketches were merged.
     missed: u64,
     hashes: Vec<KeyHash>,
     counts: Vec<u64>,
     errors: Vec<u64>,
-    key_lengths: Vec<u16>,
-    key_bytes: Vec<u8>,
+    keys: KeyStore,
     index: Index,
     front: Front,
     /// How often a key got a slot: what an earlier [`Probe`] found holds as long as this stands still.
@@ -163,25 +157,15 @@ impl SpaceSaving {
             let why = format!("choose 1 to {CAPACITY_MAX} slots");
             return Err(Error::InvalidOption { name: "capacity", value: capacity.to_string(), why });
         }
-        if key_bytes_max > KEY_BYTES_MAX {
-            let why = format!("choose at most {KEY_BYTES_MAX} bytes; longer keys are cut short");
-            return Err(Error::InvalidOption {
-                name: "key_bytes_max",
-                value: key_bytes_max.to_string(),
-                why,
-            });
-        }
         Ok(Self {
             hash_id: hash_id.into(),
             capacity,
-            key_bytes_max,
             total_weight: 0,
             missed: 0,
             hashes: Vec::with_capacity(capacity),
             counts: Vec::with_capacity(capacity),
             errors: Vec::with_capacity(capacity),
-            key_lengths: Vec::with_capacity(capacity),
-            key_bytes: vec![0; capacity * key_bytes_max],
+            keys: KeyStore::new(capacity, key_bytes_max)?,
             index: Index::new(capacity),
             front: Front::new(capacity),
             admissions: 0,
@@ -191,9 +175,10 @@ impl SpaceSaving {
 
     /// What a sketch of this shape holds in memory, from the start to the end.
     pub fn memory_bytes_for(capacity: usize, key_bytes_max: usize) -> usize {
-        let slot = size_of::<KeyHash>() + 2 * size_of::<u64>() + size_of::<u16>() + key_bytes_max;
+        let slot = size_of::<KeyHash>() + 2 * size_of::<u64>();
         size_of::<Self>()
             + capacity * slot
+            + KeyStore::memory_bytes_for(capacity, key_bytes_max)
             + Front::memory_bytes_for(capacity)
             + Index::len_for(capacity) * size_of::<u64>()
     }
@@ -365,6 +350,11 @@ impl SpaceSaving {
         self.total_weight
     }
 
+    /// What the keys that are present have weighed since each got its slot, together.
+    pub(super) fn held_weight(&self) -> u128 {
+        self.counts.iter().zip(&self.errors).map(|(count, error)| u128::from(count - error)).sum()
+    }
+
     /// How many keys are present.
     pub fn len(&self) -> usize {
         self.counts.len()
@@ -382,7 +372,7 @@ impl SpaceSaving {
 
     /// How many bytes of a key are kept.
     pub fn key_bytes_max(&self) -> usize {
-        self.key_bytes_max
+        self.keys.bytes_max()
     }
 
     /// The hash that this sketch's keys were hashed with.
@@ -393,7 +383,7 @@ impl SpaceSaving {
     /// How much memory the sketch holds: [`memory_bytes_for`](Self::memory_bytes_for) its shape.
     pub fn memory_bytes(&self) -> usize {
         let words = (self.counts.capacity() + self.errors.capacity()) * size_of::<u64>();
-        let keys = self.key_bytes.capacity() + self.key_lengths.capacity() * size_of::<u16>();
+        let keys = self.keys.memory_bytes();
         let hashes = self.hashes.capacity() * size_of::<KeyHash>();
         size_of::<Self>() + words + keys + hashes + self.index.memory_bytes() + self.front.memory_bytes()
     }
@@ -488,18 +478,27 @@ impl SpaceSaving {
     fn require_equal_shape(&self, other: &Self) -> Result<()> {
         self.hash_id.require(other.hash_id)?;
         require_equal("the capacity", self.capacity, other.capacity)?;
-        require_equal("the number of bytes kept of a key", self.key_bytes_max, other.key_bytes_max)
+        require_equal("the number of bytes kept of a key", self.key_bytes_max(), other.key_bytes_max())
+    }
+
+    /// A sketch of this shape of keys that were [`admitted`](Self::admit): of each, what it has weighed since, and what it was estimated
+    /// at before.
+    pub(super) fn of_admitted(&self, keys: &[(HeavyKey<'_>, u64, u64)]) -> Result<Self> {
+        let claims =
+            keys.iter().map(|&(key, held, error)| Claim { key, count: held.saturating_add(error), error });
+        let claims: Vec<Claim<'_>> = claims.collect();
+        let total_weight = claims.iter().fold(0, |sum: u64, claim| sum.saturating_add(claim.count));
+        self.with_claims(&claims, total_weight, 0)
     }
 
     /// A sketch of this shape with these keys; one that is absent has weighed at most the least count or `missed`.
     fn with_claims(&self, claims: &[Claim<'_>], total_weight: u64, missed: u64) -> Result<Self> {
-        let mut sketch = Self::new(self.capacity, self.key_bytes_max, self.hash_id)?;
+        let mut sketch = Self::new(self.capacity, self.key_bytes_max(), self.hash_id)?;
         sketch.total_weight = total_weight;
         for Claim { key, count, error } in claims {
             if let Err(place) = sketch.index.find(key.hash, &sketch.hashes) {
                 sketch.fill(place, key.hash, key.key, *count, *error);
-                let slot = sketch.len() - 1;
-                sketch.key_lengths[slot] |= if key.truncated { TRUNCATED } else { 0 };
+                sketch.keys.keep_kept(sketch.len() - 1, key.key, key.truncated);
             }
         }
         if sketch.len() < sketch.capacity || missed > sketch.least() {
@@ -517,7 +516,7 @@ impl SpaceSaving {
 
     /// How many bytes [`to_bytes`](Self::to_bytes) has.
     pub fn encoded_bytes(&self) -> usize {
-        HEADER_BYTES + SLOTS_AT + self.capacity * (SLOT_BYTES + self.key_bytes_max)
+        HEADER_BYTES + SLOTS_AT + self.capacity * (SLOT_BYTES + self.key_bytes_max())
     }
 
     /// Writes the bytes of [`to_bytes`](Self::to_bytes) piece by piece, without a second copy of the sketch.
@@ -527,7 +526,7 @@ impl SpaceSaving {
     pub fn write_to(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let put = |piece: usize, encoder: &mut Encoder| match piece.checked_sub(1) {
             None => {
-                for value in [self.capacity, self.key_bytes_max, self.len(), 0] {
+                for value in [self.capacity, self.key_bytes_max(), self.len(), 0] {
                     encoder.u32(value as u32);
                 }
                 encoder.u64(self.total_weight);
@@ -537,12 +536,9 @@ impl SpaceSaving {
                 encoder.u128(self.hashes[slot].0);
                 encoder.u64(self.counts[slot]);
                 encoder.u64(self.errors[slot]);
-                encoder.raw(&self.key_lengths[slot].to_le_bytes());
-                let key = self.heavy_key(slot).key;
-                encoder.raw(key);
-                encoder.zeros(self.key_bytes_max - key.len());
+                self.keys.put(slot, encoder);
             }
-            Some(_) => encoder.zeros(SLOT_BYTES + self.key_bytes_max),
+            Some(_) => encoder.zeros(SLOT_BYTES + self.key_bytes_max()),
         };
         stream::write(format::SPACE_SAVING, Some(self.hash_id), 1 + self.capacity, &put, sink)
     }
@@ -595,14 +591,6 @@ impl SpaceSaving {
     fn read_slot(&mut self, mut bytes: Decoder<'_>) -> Result<u64> {
         let hash = KeyHash(bytes.u128()?);
         let (count, error) = (bytes.u64()?, bytes.u64()?);
-        let length = bytes.u16()?;
-        let key_len = usize::from(length & LENGTH_MASK);
-        if key_len > self.key_bytes_max {
-            let expected = format!("at most {}", self.key_bytes_max);
-            return Err(bytes.corrupt("a key's length", expected, key_len));
-        }
-        let key = bytes.take(key_len)?;
-        bytes.only_zeros_left()?;
         if error > count {
             return Err(bytes.corrupt("a slot's error", format!("at most its count {count}"), error));
         }
@@ -610,10 +598,8 @@ impl SpaceSaving {
             let found = format!("{hash:?}");
             return Err(bytes.corrupt("the hash of a slot", "in one slot only", found));
         };
-        self.fill(place, hash, key, count, error);
-        if let Some(last) = self.key_lengths.last_mut() {
-            *last = length;
-        }
+        self.fill(place, hash, &[], count, error);
+        self.keys.read(self.len() - 1, &mut bytes)?;
         Ok(count)
     }
 
@@ -625,8 +611,7 @@ impl SpaceSaving {
         self.hashes.push(hash);
         self.counts.push(count);
         self.errors.push(error);
-        self.key_lengths.push(0);
-        self.keep_key(slot, key);
+        self.keys.keep(slot, key);
     }
 
     /// Gives the slot of the least count to a key that is absent; returns whose it was, and what that key had weighed
@@ -648,57 +633,19 @@ impl SpaceSaving {
         self.hashes[slot] = hash;
         self.errors[slot] = error;
         self.counts[slot] = count;
-        self.keep_key(slot, key);
+        self.keys.keep(slot, key);
         displaced
     }
 
-    #[inline]
-    fn keep_key(&mut self, slot: usize, key: &[u8]) {
-        let kept = &key[..key.len().min(self.key_bytes_max)];
-        copy_key(&mut self.key_bytes[slot * self.key_bytes_max..][..kept.len()], kept);
-        let truncated = if kept.len() < key.len() { TRUNCATED } else { 0 };
-        self.key_lengths[slot] = kept.len() as u16 | truncated;
-    }
-
     fn heavy_key(&self, slot: usize) -> HeavyKey<'_> {
-        let length = self.key_lengths[slot];
-        HeavyKey {
-            hash: self.hashes[slot],
-            key: &self.key_bytes[slot * self.key_bytes_max..][..usize::from(length & LENGTH_MASK)],
-            truncated: length & TRUNCATED != 0,
-            count: self.bounds(slot),
-        }
+        let (key, truncated) = self.keys.get(slot);
+        HeavyKey { hash: self.hashes[slot], key, truncated, count: self.bounds(slot) }
     }
 
     fn bounds(&self, slot: usize) -> CountBounds {
         let count = self.counts[slot];
         CountBounds { lower: count - self.errors[slot], estimate: count, upper: count }
     }
-}
-
-/// Copies between slices of one length: of 8 to 32 bytes as two words that may overlap, without a call.
-#[inline]
-fn copy_key(into: &mut [u8], key: &[u8]) {
-    if !copy_ends::<16>(into, key) && !copy_ends::<8>(into, key) {
-        into.copy_from_slice(key);
-    }
-}
-
-/// Copies the first and the last `N` bytes, if that is all of them.
-#[inline]
-fn copy_ends<const N: usize>(into: &mut [u8], key: &[u8]) -> bool {
-    let (Some(first), Some(last)) = (key.first_chunk::<N>(), key.last_chunk::<N>()) else { return false };
-    if key.len() > 2 * N {
-        return false;
-    }
-    let (first, last) = (*first, *last);
-    if let Some(into) = into.first_chunk_mut() {
-        *into = first;
-    }
-    if let Some(into) = into.last_chunk_mut() {
-        *into = last;
-    }
-    true
 }
 
 /// Where the slots begin in the payload.

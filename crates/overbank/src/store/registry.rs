@@ -34,6 +34,18 @@ pub const SPACE_SAVING: Kind = Kind { id: 3, version: 2, name: "space-saving ske
 pub const DDSKETCH: Kind = Kind { id: 4, version: 2, name: "DDSketch" };
 /// Membership in RAM.
 pub const QUOTIENT_FILTER: Kind = Kind { id: 5, version: 1, name: "quotient filter" };
+/// How often keys came, where occurrences may be taken back.
+pub const COUNT_SKETCH: Kind = Kind { id: 7, version: 1, name: "count sketch" };
+/// How often any part of the keys came.
+pub const COCO: Kind = Kind { id: 8, version: 1, name: "CocoSketch" };
+/// How many distinct keys came, by another estimate.
+pub const LOG_LOG: Kind = Kind { id: 9, version: 1, name: "LogLog sketch" };
+/// Which sources came with the most distinct items.
+pub const LOCHER: Kind = Kind { id: 10, version: 1, name: "Locher sketch" };
+/// Which keys came most often, and how counts are distributed.
+pub const ELASTIC: Kind = Kind { id: 11, version: 1, name: "Elastic sketch" };
+/// Sums of functions of the keys' counts.
+pub const UNIV_MON: Kind = Kind { id: 12, version: 1, name: "UnivMon sketch" };
 /// The whole picture of a stream.
 pub const PROFILE: Kind = Kind { id: 16, version: 2, name: "profile" };
 /// Counts of keys on flash.
@@ -48,6 +60,10 @@ pub const FREQUENCY_LOG: Kind = Kind { id: 20, version: 1, name: "log of a frequ
 pub const DICTIONARY: Kind = Kind { id: 21, version: 1, name: "dictionary" };
 /// A file of keys and values. No summary by itself: its files are of a dictionary.
 pub const DICTIONARY_SEGMENT: Kind = Kind { id: 22, version: 2, name: "file of keys and values" };
+/// Keys and what their rows come to.
+pub const GROUPS: Kind = Kind { id: 23, version: 1, name: "groups" };
+/// A file of keys and states. No summary by itself: its files are of groups.
+pub const GROUPS_SEGMENT: Kind = Kind { id: 24, version: 1, name: "file of groups" };
 /// Rows that a stopped run of the command could not print.
 pub const OWED_OUTPUT: Kind = Kind { id: 64, version: 1, name: "owed output" };
 /// Which fields of a row are the key, the weight and the value of a store.
@@ -60,6 +76,12 @@ pub const ALL: &[Kind] = &[
     SPACE_SAVING,
     DDSKETCH,
     QUOTIENT_FILTER,
+    COUNT_SKETCH,
+    COCO,
+    LOG_LOG,
+    LOCHER,
+    ELASTIC,
+    UNIV_MON,
     PROFILE,
     FREQUENCY,
     FINGERPRINT_SEGMENT,
@@ -67,6 +89,8 @@ pub const ALL: &[Kind] = &[
     FREQUENCY_LOG,
     DICTIONARY,
     DICTIONARY_SEGMENT,
+    GROUPS,
+    GROUPS_SEGMENT,
     OWED_OUTPUT,
     STREAM_KEY,
 ];

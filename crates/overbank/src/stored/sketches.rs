@@ -2,12 +2,15 @@
 
 use crate::filter::QuotientFilter;
 use crate::sketch::count_min::Cell;
-use crate::sketch::{CountMin, DdSketch, HashId, HyperLogLog, SpaceSaving};
+use crate::sketch::{
+    CocoSketch, CountMin, CountSketch, DdSketch, Elastic, HashId, HyperLogLog, Locher, LogLog, SpaceSaving,
+    UnivMon,
+};
 use crate::store::registry::{self, Kind};
 use crate::{Error, Result};
 
 /// A sketch that [`Store::sketch`](crate::Store::sketch) keeps: [`CountMin`] with counters of 4 and of 8 bytes, [`HyperLogLog`],
-/// [`SpaceSaving`], [`DdSketch`] and [`QuotientFilter`].
+/// [`SpaceSaving`], [`DdSketch`], [`CountSketch`], [`CocoSketch`], [`LogLog`], [`Locher`], [`Elastic`], [`UnivMon`] and [`QuotientFilter`].
 pub trait Sketch: kept::Kept {}
 
 impl<S: kept::Kept> Sketch for S {}
@@ -179,6 +182,99 @@ impl kept::Kept for DdSketch {
 
     fn shape(&self) -> Shape {
         Shape::of(None, &[("alpha", &self.alpha())])
+    }
+}
+
+impl kept::Kept for CountSketch {
+    const KIND: Kind = registry::COUNT_SKETCH;
+    const GROWS: bool = false;
+    whole!();
+    common!();
+
+    fn shape(&self) -> Shape {
+        let fields: [(_, &dyn ToString); 2] =
+            [("the number of columns", &self.columns()), ("the depth", &self.depth())];
+        Shape::of(Some(self.hash_id()), &fields)
+    }
+}
+
+impl kept::Kept for CocoSketch {
+    const KIND: Kind = registry::COCO;
+    const GROWS: bool = false;
+    whole!();
+    common!();
+
+    fn shape(&self) -> Shape {
+        let fields: [(_, &dyn ToString); 3] = [
+            ("the number of columns", &self.columns()),
+            ("the depth", &self.depth()),
+            ("the number of bytes kept of a key", &self.key_bytes_max()),
+        ];
+        Shape::of(Some(self.hash_id()), &fields)
+    }
+}
+
+impl kept::Kept for LogLog {
+    const KIND: Kind = registry::LOG_LOG;
+    const GROWS: bool = false;
+    whole!();
+    common!();
+
+    fn shape(&self) -> Shape {
+        Shape::of(Some(self.hash_id()), &[("lg_m", &self.lg_m())])
+    }
+}
+
+impl kept::Kept for Locher {
+    const KIND: Kind = registry::LOCHER;
+    const GROWS: bool = false;
+    whole!();
+    common!();
+
+    fn shape(&self) -> Shape {
+        let fields: [(_, &dyn ToString); 4] = [
+            ("the number of columns", &self.columns()),
+            ("the depth", &self.depth()),
+            ("the number of sources that are kept", &self.sources_max()),
+            ("the number of bytes kept of a key", &self.key_bytes_max()),
+        ];
+        Shape::of(Some(self.hash_id()), &fields)
+    }
+}
+
+impl kept::Kept for Elastic {
+    const KIND: Kind = registry::ELASTIC;
+    const GROWS: bool = false;
+    whole!();
+    common!();
+
+    fn shape(&self) -> Shape {
+        let light = self.light().layout();
+        let fields: [(_, &dyn ToString); 4] = [
+            ("the number of buckets", &self.buckets()),
+            ("the light part's columns", &light.columns()),
+            ("the light part's depth", &light.depth()),
+            ("the number of bytes kept of a key", &self.key_bytes_max()),
+        ];
+        Shape::of(Some(self.hash_id()), &fields)
+    }
+}
+
+impl kept::Kept for UnivMon {
+    const KIND: Kind = registry::UNIV_MON;
+    const GROWS: bool = false;
+    whole!();
+    common!();
+
+    fn shape(&self) -> Shape {
+        let fields: [(_, &dyn ToString); 5] = [
+            ("the number of levels", &self.levels()),
+            ("the number of columns", &self.columns()),
+            ("the depth", &self.depth()),
+            ("the number of heavy keys", &self.heavy_max()),
+            ("the number of bytes kept of a key", &self.key_bytes_max()),
+        ];
+        Shape::of(Some(self.hash_id()), &fields)
     }
 }
 

@@ -6,7 +6,9 @@ use crate::device::memory::MemoryDevice;
 use crate::device::sim::SimDevice;
 use crate::device::sim::explore::{self, Found, History, Subject};
 use crate::filter::QuotientFilter;
-use crate::sketch::{CountMin, DdSketch, HyperLogLog, SpaceSaving};
+use crate::sketch::{
+    CocoSketch, CountMin, CountSketch, DdSketch, Elastic, HyperLogLog, Locher, LogLog, SpaceSaving, UnivMon,
+};
 use crate::store::{StoreOptions, registry};
 use crate::{HashKind, KeyHash, KeyHasher, Seed};
 use std::sync::Arc;
@@ -27,6 +29,12 @@ struct All {
     heavy: Stored<SpaceSaving>,
     values: Stored<DdSketch>,
     members: Stored<QuotientFilter>,
+    signed: Stored<CountSketch>,
+    parts: Stored<CocoSketch>,
+    ranks: Stored<LogLog>,
+    spreaders: Stored<Locher>,
+    elastic: Stored<Elastic>,
+    universal: Stored<UnivMon>,
 }
 
 impl All {
@@ -39,6 +47,12 @@ impl All {
             heavy: store.sketch("heavy", || SpaceSaving::new(8, 12, hasher))?,
             values: store.sketch("values", || DdSketch::new(0.01))?,
             members: store.sketch("members", || QuotientFilter::growing(10_000, 1e-3, hasher))?,
+            signed: store.sketch("signed", || CountSketch::new(16, 3, hasher))?,
+            parts: store.sketch("parts", || CocoSketch::new(16, 2, 8, hasher))?,
+            ranks: store.sketch("ranks", || LogLog::new(8, hasher))?,
+            spreaders: store.sketch("spreaders", || Locher::new(16, 3, 4, 8, hasher))?,
+            elastic: store.sketch("elastic", || Elastic::new(4, 16, 1, 8, hasher))?,
+            universal: store.sketch("universal", || UnivMon::new(3, 16, 3, 4, 8, hasher))?,
         })
     }
 
@@ -53,6 +67,15 @@ impl All {
                 .zip(range.clone())
                 .for_each(|(&hash, key)| sketch.update(hash, &key.to_le_bytes(), key % 5));
         })?;
+        self.signed.update(|sketch| sketch.update_batch(&hashes, None))?;
+        self.ranks.update(|sketch| sketch.update_batch(&hashes))?;
+        for (&hash, key) in hashes.iter().zip(range.clone()) {
+            let bytes = key.to_le_bytes();
+            self.parts.update(|sketch| sketch.update(hash, &bytes, key % 5))?;
+            self.spreaders.update(|sketch| sketch.update(hashes[0], &bytes, hash))?;
+            self.elastic.update(|sketch| sketch.update(hash, &bytes, key % 5))?;
+            self.universal.update(|sketch| sketch.update(hash, &bytes, key % 5))?;
+        }
         self.values.update(|sketch| range.for_each(|key| sketch.update(key as f64, 1)))?;
         self.members.update(|filter| filter.insert_many(&hashes))??;
         Ok(())
@@ -66,6 +89,12 @@ impl All {
             self.heavy.with(SpaceSaving::to_bytes)?,
             self.values.with(DdSketch::to_bytes)?,
             self.members.with(QuotientFilter::to_bytes)?,
+            self.signed.with(CountSketch::to_bytes)?,
+            self.parts.with(CocoSketch::to_bytes)?,
+            self.ranks.with(LogLog::to_bytes)?,
+            self.spreaders.with(Locher::to_bytes)?,
+            self.elastic.with(Elastic::to_bytes)?,
+            self.universal.with(UnivMon::to_bytes)?,
         ])
     }
 }
@@ -96,6 +125,12 @@ fn every_kind_is_kept_across_commits_and_opens() {
             registry::SPACE_SAVING,
             registry::DDSKETCH,
             registry::QUOTIENT_FILTER,
+            registry::COUNT_SKETCH,
+            registry::COCO,
+            registry::LOG_LOG,
+            registry::LOCHER,
+            registry::ELASTIC,
+            registry::UNIV_MON,
         ];
         assert_eq!(
             stored,

@@ -422,6 +422,16 @@ impl<C: Cell> CountMin<C> {
         }
     }
 
+    /// What the cells of a row of the first page count.
+    pub(crate) fn row_counts(&self, row: u32) -> Vec<u64> {
+        let columns = self.layout.columns() as usize;
+        let cells = &self.cells[row as usize * columns..][..columns];
+        match self.wide[0] {
+            true => wide::cells(cells).collect(),
+            false => cells.iter().map(|&cell| bound(cell)).collect(),
+        }
+    }
+
     fn has_full_cell(&self) -> bool {
         let columns = self.layout.columns() as usize;
         let mut pages = self.cells.chunks_exact(self.layout.page_cells()).zip(&self.wide);

@@ -31,7 +31,7 @@ const EXPONENT_BIAS: i64 = 1023;
 const NORMAL_MIN: f64 = f64::MIN_POSITIVE;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     bins_per_octave: f64,
     /// The bin of the least normal value.
     normal_first: i32,
@@ -40,7 +40,7 @@ pub(super) struct Mapping {
 
 impl Mapping {
     /// For `alpha` in `1e-4..=0.5`.
-    pub(super) fn new(alpha: f64) -> Self {
+    pub(crate) fn new(alpha: f64) -> Self {
         let bins_per_octave = 1.0 / (ln_gamma(alpha * (1.0 - SLACK)) * C);
         let normal_first = floor((1 - EXPONENT_BIAS) as f64 * bins_per_octave);
         // Half a bin is at most alpha of its least value.
@@ -51,7 +51,7 @@ impl Mapping {
 
     /// The bin of a finite `value > 0`.
     #[inline]
-    pub(super) fn bin(&self, value: f64) -> i32 {
+    pub(crate) fn bin(&self, value: f64) -> i32 {
         let bits = value.to_bits();
         if value < NORMAL_MIN {
             return self.normal_first - self.subnormals() + self.part_of(bits);
@@ -63,12 +63,12 @@ impl Mapping {
     }
 
     /// The bins of the least and of the greatest value.
-    pub(super) fn range(&self) -> (i32, i32) {
+    pub(crate) fn range(&self) -> (i32, i32) {
         (self.bin(f64::from_bits(1)), self.bin(f64::MAX))
     }
 
     /// What the values of a bin are not below and not above, rounding included.
-    pub(super) fn edges(&self, bin: i32, alpha: f64) -> (f64, f64) {
+    pub(crate) fn edges(&self, bin: i32, alpha: f64) -> (f64, f64) {
         if let Some((low, high)) = self.multiples(bin) {
             return (f64::from_bits(low), f64::from_bits(high));
         }
@@ -78,7 +78,7 @@ impl Mapping {
     }
 
     /// The value that is within `alpha` of each value of the bin.
-    pub(super) fn middle(&self, bin: i32) -> f64 {
+    pub(crate) fn middle(&self, bin: i32) -> f64 {
         if let Some((low, high)) = self.multiples(bin) {
             return f64::from_bits(low + (high - low) / 2);
         }

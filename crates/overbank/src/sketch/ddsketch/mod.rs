@@ -30,7 +30,7 @@
 
 mod bins;
 mod exact_sum;
-mod mapping;
+pub(crate) mod mapping;
 
 use super::format::{self, Decoder, Encoder, HEADER_BYTES, corrupt};
 use super::hash_id::require_equal;

@@ -22,15 +22,12 @@ impl SpaceSaving {
             self.counts[kept] = halved;
             self.errors[kept] = halved - (count - error) / 2;
             self.hashes[kept] = self.hashes[slot];
-            self.key_lengths[kept] = self.key_lengths[slot];
-            let bytes = self.key_bytes_max;
-            self.key_bytes.copy_within(slot * bytes..(slot + 1) * bytes, kept * bytes);
+            self.keys.shift(slot, kept);
             kept += 1;
         }
         self.counts.truncate(kept);
         self.errors.truncate(kept);
         self.hashes.truncate(kept);
-        self.key_lengths.truncate(kept);
         for sum in [&mut self.total_weight, &mut self.missed] {
             // What is full says that it is not known.
             if *sum < u64::MAX {

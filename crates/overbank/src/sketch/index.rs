@@ -9,7 +9,8 @@
 //!
 //! Cost: one or two cache lines a look-up, mostly one place: at a quarter full 1.2 places for a hit, 1.4 for a miss.
 //! Source: Knuth, TAOCP 3, section 6.4, Algorithm R.
-//! The home comes from `low()`, since shards share the top bits of `high()`.
+//! The home comes from `low()`, since shards share the top bits of `high()`. The keys of an index must not be those with certain top bits
+//! of `low()`: they would crowd in some of the homes.
 
 use crate::KeyHash;
 use crate::bits::prefetch::prefetch;
