@@ -14,7 +14,13 @@
 //! | how many different keys? | [`HyperLogLog`](sketch::HyperLogLog) | [`Store::sketch`] | RAM, some KiB | by 1 % or so, either way, with bounds |
 //! | which keys are heavy? | [`SpaceSaving`](sketch::SpaceSaving) | [`Store::sketch`] | RAM | too high, with bounds; misses no key above a weight that it states |
 //! | the median, the 99th percentile? | [`DdSketch`](sketch::DdSketch) | [`Store::sketch`] | RAM, some KiB | by 1 % of the value, or what you choose |
+//! | how often, also where occurrences are taken back? | [`CountSketch`](sketch::CountSketch) | [`Store::sketch`] | RAM | either way, with bounds |
+//! | how often does any part of the keys come? | [`CocoSketch`](sketch::CocoSketch) | [`Store::sketch`] | RAM | either way, right on average, with bounds |
+//! | which keys are heavy, how are counts distributed, what is their entropy? | [`Elastic`](sketch::Elastic), [`UnivMon`](sketch::UnivMon) | [`Store::sketch`] | RAM | too high; either way, with a standard error |
+//! | which sources have the most distinct items? | [`Locher`](sketch::Locher) | [`Store::sketch`] | RAM | either way, with bounds |
 //! | was it seen, with removals and counts, in RAM? | [`QuotientFilter`](filter::QuotientFilter) | [`Store::sketch`] | RAM | as the filter |
+//! | what do the rows of each key come to, exactly: counts, sums, extremes? | [`Groups`](aggregate::Groups) | by itself | RAM, some 10 bytes a key of ten | never |
+//! | which flows are heavy right now, of traffic that many cores receive? | [`monitor`] | by itself | RAM, a byte a counter and core | too high, with bounds |
 //! | all of that about a stream, in one pass of many threads | [`Profile`] | [`Store::profile`] | RAM, counts beyond | all bounds given |
 //!
 //! Every structure of RAM also works by itself, without a store, and goes to bytes and back.
@@ -92,6 +98,7 @@
 // dead-code lint sees what the product does not use.
 #![cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
 
+pub mod aggregate;
 #[cfg(not(feature = "internals"))]
 mod batch;
 #[cfg(feature = "internals")]
@@ -108,6 +115,7 @@ pub mod filter;
 pub mod frequency;
 mod lock;
 mod lsm;
+pub mod monitor;
 pub mod pipeline;
 pub mod profile;
 #[cfg(not(feature = "internals"))]

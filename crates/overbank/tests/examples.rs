@@ -1,6 +1,8 @@
 //! The examples, run as a reader would: each in a directory of its own, and what it prints.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where `cargo test` put the examples: beside the folder of the tests.
@@ -15,7 +17,11 @@ fn built(name: &str) -> PathBuf {
 /// What an example prints.
 fn run(name: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let ran = Command::new(built(name)).arg(folder.path()).output().expect("it starts");
+    run_on(name, folder.path())
+}
+
+fn run_on(name: &str, argument: &Path) -> String {
+    let ran = Command::new(built(name)).arg(argument).output().expect("it starts");
     assert!(ran.status.success(), "{name}: {}", String::from_utf8_lossy(&ran.stderr));
     String::from_utf8(ran.stdout).expect("text")
 }
@@ -76,4 +82,46 @@ fn page_records_are_read_as_they_were_beside_changes() {
     let quarter: f64 = quarter.and_then(|number| number.parse().ok()).expect("a number");
     // A quarter of 19,999 keys, by chance: 61 is the standard deviation, 6 of them have a probability below 1e-8.
     assert!((quarter - 5000.0).abs() < 370.0, "{printed}");
+}
+
+/// Against brute force over all pictures: what is said is true, nothing within three bits is missed, and of all pictures the part that
+/// the prefixes find is found.
+#[test]
+fn pictures_that_look_alike_find_each_other() {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/dhash64_openclipart.csv.zst");
+    let mut text = String::new();
+    let file = std::fs::File::open(&place).expect("it ships with the project");
+    let mut decoder = zstd::stream::read::Decoder::new(file).expect("a frame");
+    decoder.read_to_string(&mut text).expect("text");
+    let hashes: HashMap<&str, u64> = text
+        .lines()
+        .map(|line| {
+            let hash = u64::from_str_radix(&line[..16], 16).expect("a hash");
+            (line.splitn(3, ',').nth(2).expect("a path"), hash)
+        })
+        .collect();
+    assert_eq!(hashes.len(), 6900);
+    let printed = run_on("nearest_neighbours", &place);
+    let found: HashMap<&str, (&str, u32)> = printed
+        .lines()
+        .map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            (fields[0], (fields[1], fields[2].parse().expect("a distance")))
+        })
+        .collect();
+    let mut right = 0;
+    for (path, hash) in &hashes {
+        let others = hashes.iter().filter(|(other, _)| other != &path);
+        let least = others.map(|(_, other)| (hash ^ other).count_ones()).min().expect("others");
+        let Some(&(other, distance)) = found.get(path) else {
+            assert!(least > 3, "{path} has no neighbour, and one is {least} bits away");
+            continue;
+        };
+        assert_eq!((hash ^ hashes[other]).count_ones(), distance, "{path} and {other}");
+        assert!(other != *path && distance >= least);
+        assert!(distance == least || least > 3, "{path}: {distance} bits away, and one is {least}");
+        right += usize::from(distance == least);
+    }
+    // Of the same pictures the same part every time.
+    assert_eq!(right, 4071, "of 6900");
 }

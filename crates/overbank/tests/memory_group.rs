@@ -1,9 +1,10 @@
-//! The memory of a dictionary from outside: a process that loads it, asks it and merges it runs in a memory cgroup of its budget and
-//! 8 MiB, at any number of threads. The group counts all that the process touches: code, stacks, what the allocator holds, page cache.
+//! The memory of a dictionary and of groups from outside: a process that loads, asks and merges them runs in a memory cgroup of their budget
+//! and 8 MiB, at any number of threads. The group counts all that the process touches: code, stacks, what the allocator holds, page cache.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends where it stands")]
 
 use overbank::Seed;
+use overbank::aggregate::{Count, Groups, GroupsOptions};
 use overbank::dictionary::{DictionaryOptions, Duplicates};
 use overbank::store::{Store, StoreOptions};
 use std::fs;
@@ -93,6 +94,16 @@ fn a_dictionary_stays_within_its_budget_and_the_allowance() {
     }
 }
 
+#[test]
+fn groups_stay_within_their_budget_and_the_allowance() {
+    for threads in [1, 2, 8] {
+        let mib = 64;
+        let Ok(group) = Group::new(mib * MIB + ALLOWANCE_BYTES) else { return };
+        let status = group.run("group_in_the_group", &format!("{threads} {mib}"));
+        assert!(status.success(), "{threads} threads within {mib} MiB and 8: {status}");
+    }
+}
+
 /// The judge can say no.
 #[test]
 fn a_process_that_holds_more_is_ended() {
@@ -152,4 +163,53 @@ fn work_in_the_group() {
     dictionary.compact().unwrap();
     dictionary.verify().unwrap();
     assert_eq!(dictionary.report().items, share * threads);
+}
+
+/// Ten million different keys, all of which go twice to groups that memory holds a half of.
+const KEYS: u64 = 10_000_000;
+
+/// What runs in the group of the groups; by itself it does nothing.
+#[test]
+fn group_in_the_group() {
+    let Some((threads, mib)) = told() else { return };
+    let place = tempfile::tempdir().unwrap();
+    let options = StoreOptions::new().memory_bytes(mib * MIB).threads(2).seed(Seed(5));
+    let store = Store::create(place.path(), options).unwrap();
+    let groups = Groups::spilling(Count, GroupsOptions::new().memory_bytes(mib * MIB), &store).unwrap();
+    // Each key is ten digits of 36, of which no two numbers have the same.
+    let key = |number: u64| {
+        let mut rest = number * 365_615_843;
+        [0; 10].map(|_: u8| {
+            let digit = b"abcdefghijklmnopqrstuvwxyz0123456789"[(rest % 36) as usize];
+            rest /= 36;
+            digit
+        })
+    };
+    let number = |key: &[u8]| {
+        let digit = |&byte: &u8| u64::from(if byte >= b'a' { byte - b'a' } else { byte - b'0' + 26 });
+        key.iter().rev().fold(0, |number, byte| number * 36 + digit(byte)) / 365_615_843
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let groups = &groups;
+            scope.spawn(move || {
+                let mut batch = Vec::with_capacity(BATCH as usize);
+                for first in (thread * BATCH..2 * KEYS).step_by((threads * BATCH) as usize) {
+                    batch.clear();
+                    batch.extend((first..(first + BATCH).min(2 * KEYS)).map(|row| key(row % KEYS)));
+                    groups.insert_many(&batch, &[]).unwrap();
+                }
+            });
+        }
+    });
+    let (mut scan, mut seen, mut found) = (groups.scan().unwrap(), vec![0u64; KEYS as usize / 64 + 1], 0);
+    while let Some(group) = scan.next_group().unwrap() {
+        let number = number(&group.key);
+        assert!(number < KEYS && group.words == [2], "{group:?}");
+        seen[number as usize / 64] ^= 1 << (number % 64);
+        found += 1;
+    }
+    let all: u32 = seen.iter().map(|word| word.count_ones()).sum();
+    assert_eq!((found, u64::from(all)), (KEYS, KEYS));
+    assert_eq!(groups.get(&key(7)).unwrap().unwrap().words, [2]);
 }

@@ -272,6 +272,20 @@ impl<T: Table> Tree<T> {
         });
     }
 
+    /// Takes a frozen run back whose flush found the disk full: see [`State::take_frozen`].
+    pub(crate) fn take_frozen(
+        self: &Arc<Self>,
+        is_it: impl Fn(&T::Frozen, T::Class) -> bool,
+    ) -> Option<Arc<T::Frozen>> {
+        let mut state = self.state();
+        let (frozen, dead) = state.take_frozen(is_it)?;
+        self.wake(&mut state);
+        drop(state);
+        // As in `step`: what cannot be removed, the store removes when it is next opened.
+        dead.into_iter().for_each(|file| drop(self.files.discard(file)));
+        Some(frozen)
+    }
+
     /// Publishes what merges have done. Returns the files that nobody needs any more.
     pub(super) fn publish_news(self: &Arc<Self>, state: &mut State<T>) -> Vec<FileId> {
         let jobs = state.merges_with_news();

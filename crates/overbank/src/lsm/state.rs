@@ -175,6 +175,21 @@ impl<T: Table> State<T> {
         self.edit(Edit { removed, frozen, ..Edit::default() });
     }
 
+    /// Takes the newest frozen run that `is_it` out of the version: whoever calls has its entries elsewhere. The jobs that read it are
+    /// given up; returns it, and their files, which are to be removed now.
+    pub(super) fn take_frozen(
+        &mut self,
+        is_it: impl Fn(&T::Frozen, T::Class) -> bool,
+    ) -> Option<(Arc<T::Frozen>, Vec<FileId>)> {
+        let found = self.version.frozen.iter().rev().find(|one| is_it(&one.entries, one.class))?;
+        let (id, entries) = (found.id, Arc::clone(&found.entries));
+        let readers: Vec<u64> =
+            self.jobs.iter().filter(|job| job.inputs.contains(&id)).map(|job| job.id).collect();
+        let dead = readers.into_iter().flat_map(|job| self.give_up(job)).collect();
+        self.edit(Edit { removed: vec![id], ..Edit::default() });
+        Some((entries, dead))
+    }
+
     /// Adds a run of segments, in hash order, that is as new as a memtable that is frozen now.
     pub(crate) fn push_run(
         &mut self,

@@ -1,0 +1,80 @@
+//! What the paper proves: how far answers are off, and how many messages it takes.
+//!
+//! | paper       | here                        | says                                                                          |
+//! |-------------|-----------------------------|-------------------------------------------------------------------------------|
+//! | Theorem 1   | [`count_min_error`], [`unsent`] | an applied count-min estimate is off by at most the two together          |
+//! | Eq. 4       | [`Allocation::required_threshold`](super::Allocation::required_threshold) | τ for an error                          |
+//! | Theorem 2   | [`messages`]                | messages that a weight makes                                                   |
+//! | Theorem 3   | [`count_sketch_error`], [`unsent`] | likewise for a count sketch                                            |
+//! | Theorem 4   | [`applied_is_exact_above`]  | from this cardinality on, HyperLogLog's applied registers are the ideal ones   |
+//!
+//! Answers that read through hold what the workers have, so for them [`unsent`] is 0: the ideal sketch's error is all there is. It bounds
+//! [`Reader::applied_estimate`](super::Reader::applied_estimate), with the highest τ that was in force, where no ring was full and no
+//! weight so large (2^39) that a counter went in several messages.
+//!
+//! Source: OctoSketch, section 5 and appendix B. Deviations: Theorem 4 is stated for the rule by which ranks are sent here, those above
+//! τ; the paper's numbers are one lower, as it sends from τ - 1 on.
+
+/// What `spread` workers (k') hold at most of one counter: `spread (τ - 1)`.
+pub fn unsent(tau: u8, spread: u32) -> u64 {
+    u64::from(tau.saturating_sub(1)) * u64::from(spread)
+}
+
+/// An error that the ideal count-min sketch exceeds with probability at most `1 - confidence`, for a fixed key: each row's expected error
+/// is at most `total_weight / columns`, and by Markov all rows exceed `b` times that with probability `b^-depth`.
+pub fn count_min_error(total_weight: u64, columns: u32, depth: u32, confidence: f64) -> u64 {
+    let factor = (1.0 - confidence).max(f64::MIN_POSITIVE).powf(-1.0 / f64::from(depth.max(1)));
+    (total_weight as f64 * factor / f64::from(columns.max(1))).ceil() as u64
+}
+
+/// An error that the median of `depth` rows of a count sketch exceeds with probability at most `1 - confidence`: a row exceeds
+/// `sqrt(8 / columns)` times the second norm with probability at most 1/8 (Chebyshev), and at least half of `depth` rows do so with
+/// probability at most `(4 * 1/8 * 7/8)^(depth / 2)` (Chernoff). `None` where `depth` is too small for this confidence.
+pub fn count_sketch_error(second_norm: f64, columns: u32, depth: u32, confidence: f64) -> Option<f64> {
+    let failure = (4.0f64 * 0.125 * 0.875).powf(f64::from(depth) / 2.0);
+    (failure <= 1.0 - confidence).then(|| second_norm * (8.0 / f64::from(columns.max(1))).sqrt())
+}
+
+/// How many messages a weight makes at most in all, for `depth` rows: each takes at least τ out of a row's counters.
+pub fn messages(total_weight: u64, depth: u32, tau: u8) -> u64 {
+    (total_weight / u64::from(tau.max(1))).saturating_mul(depth.into())
+}
+
+/// From this raw estimate of `registers` registers on, none of them can be τ or less: all have been sent.
+///
+/// The raw estimate is `α m^2 / Σ 2^-C`; one register of at most τ alone makes the sum at least `2^-τ`.
+pub fn applied_is_exact_above(registers: usize, tau: u8) -> f64 {
+    let m = registers as f64;
+    // Flajolet et al. (2007), figure 3.
+    let alpha = match registers {
+        0..=16 => 0.673,
+        17..=32 => 0.697,
+        33..=64 => 0.709,
+        _ => 0.7213 / (1.0 + 1.079 / m),
+    };
+    alpha * m * m * 2f64.powi(tau.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_of_the_paper() {
+        // Section 5.2: a difference of 100 over 16 workers is a threshold of 6.25; three rows then send at most 0.48 a packet.
+        assert!(messages(1_000_000, 3, 6) <= 500_000);
+        // Section 5.1: thresholds of 2^7 and 16 workers leave less than 2^-9 of a million packets.
+        assert!(unsent(128, 16) as f64 <= 1e6 * 2f64.powi(-8));
+        assert_eq!((unsent(1, 16), unsent(0, 16)), (0, 0));
+    }
+
+    #[test]
+    fn more_rows_or_columns_err_less() {
+        assert_eq!(count_min_error(1000, 100, 1, 0.75), 40);
+        assert_eq!(count_min_error(1000, 100, 2, 0.75), 20);
+        assert_eq!(count_min_error(1000, 1000, 1, 0.75), 4);
+        assert_eq!(count_sketch_error(100.0, 800, 3, 0.99), None, "three rows are not sure enough");
+        let error = count_sketch_error(100.0, 800, 25, 0.99).expect("25 rows are");
+        assert!((error - 10.0).abs() < 1e-9);
+    }
+}
