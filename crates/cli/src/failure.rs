@@ -119,6 +119,10 @@ pub(crate) fn remedy(error: &io::Error) -> &'static str {
 /// An error of the library, with what helps where the operating system refused a write, and options as the command names them.
 fn told(error: &overbank::Error) -> String {
     match error {
+        overbank::Error::InvalidOption { name: "a sum", value, .. } => format!(
+            "a sum is {value}, which does not fit; --overflow wide gives sums of integers 38 digits, --overflow saturate \
+             the nearest number that fits"
+        ),
         overbank::Error::InvalidOption { name, value, why } => {
             as_given(name, value, why).unwrap_or_else(|| error.to_string())
         }
@@ -169,6 +173,17 @@ pub(crate) type CommandResult = Result<Outcome, Failure>;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_that_does_not_fit_names_the_option() {
+        let options = overbank::Error::InvalidOption {
+            name: "a sum",
+            value: (1u64 << 63).to_string(),
+            why: String::new(),
+        };
+        let said = Failure::from(options).to_string();
+        assert!(said.contains("9223372036854775808") && said.contains("--overflow wide"), "{said}");
+    }
 
     #[test]
     fn the_remedy_is_that_of_the_errors_number() {

@@ -41,6 +41,10 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Count(arguments) => commands::count::run(&arguments),
+        Command::Group(arguments) => commands::group::run(&arguments),
+        Command::Wordcount(arguments) => commands::group::wordcount(&arguments),
+        Command::Ngrams(arguments) => commands::group::ngrams(&arguments),
+        Command::Kmers(arguments) => commands::group::kmers(&arguments),
         Command::Dedup(arguments) => commands::filter::dedup::run(&arguments),
         Command::Seen(arguments) => commands::seen::run(&arguments),
         Command::Filter(command) => commands::filter::run(&command),

@@ -14,7 +14,10 @@ pub const TARGET: Target = Target { name: "ingest", seeds, run };
 const RECORD_BYTES_MAX: usize = 300;
 const CHUNK_BYTES: [usize; 2] = [16, 256];
 /// How many formats there are; the byte that chooses one also chooses what goes with its keys.
-const FORMATS: u8 = 8;
+const FORMATS: u8 = 9;
+/// The last format: FASTA in pieces, which overlap so far.
+const PIECES: u8 = 8;
+const OVERLAP: usize = 3;
 /// Decompressed bytes after which an input is left: a bomb of 64 KiB holds 64 MB.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
@@ -27,9 +30,17 @@ fn seeds() -> Vec<Vec<u8>> {
     let fastq = "@a x\nacgt\n+\nIIII\n@b\nac\n+b\n@@\n";
     let raw = "\x01\0\0\0a\x03\0\0\0b\0c\0\0\0\0\0\0\0\0\x02\0\0\0de\0\0\0\0";
     let mut seeds = Vec::new();
-    for (format, text) in
-        [(0, lines), (1, fields), (2, csv), (3, csv), (4, json), (5, fasta), (6, fastq), (7, raw)]
-    {
+    for (format, text) in [
+        (0, lines),
+        (1, fields),
+        (2, csv),
+        (3, csv),
+        (4, json),
+        (5, fasta),
+        (6, fastq),
+        (7, raw),
+        (PIECES, fasta),
+    ] {
         for packed in
             [text.as_bytes().to_vec(), gzip(text), zstd::encode_all(text.as_bytes(), 1).expect("memory")]
         {
@@ -62,7 +73,7 @@ fn run(data: &[u8]) -> Verdict {
     }
     let Some((&format, bytes)) = data.split_first() else { return Verdict::Refused };
     FILE.with_borrow_mut(|file| {
-        let file = file.get_or_insert_with(file_in_ram);
+        let file = file.get_or_insert_with(super::file_in_ram);
         std::fs::write(file.path(), bytes).expect("the file is ours");
         let [small, large] = CHUNK_BYTES.map(|chunk_bytes| read(&options(format, chunk_bytes, file)));
         match (small, large) {
@@ -92,11 +103,6 @@ fn run(data: &[u8]) -> Verdict {
     })
 }
 
-/// In RAM where there is such a place: a disk's journal takes longer than a pass over the file.
-fn file_in_ram() -> NamedTempFile {
-    NamedTempFile::new_in("/dev/shm").or_else(|_| NamedTempFile::new()).expect("a temporary file")
-}
-
 fn options(format: u8, chunk_bytes: usize, file: &NamedTempFile) -> Options {
     let mut options = Options::new([file.path()]);
     (options.chunk_bytes, options.record_bytes_max) = (chunk_bytes, RECORD_BYTES_MAX);
@@ -107,7 +113,7 @@ fn options(format: u8, chunk_bytes: usize, file: &NamedTempFile) -> Options {
         _ => &[],
     };
     options.payload = match (format / FORMATS % 4, format % FORMATS) {
-        (0, _) => Payload::None,
+        (0, _) | (_, PIECES) => Payload::None,
         (1, _) | (_, 7) => Payload::Natural,
         (2, 1 | 3) => Payload::Fields(vec!["3".to_owned(), "1".to_owned()]),
         (2, 4) => Payload::Fields(vec!["x".to_owned(), "name".to_owned()]),
@@ -120,10 +126,11 @@ fn options(format: u8, chunk_bytes: usize, file: &NamedTempFile) -> Options {
         2 => Format::Csv { delimiter: b',', header: true },
         3 => Format::Csv { delimiter: b',', header: false },
         4 => Format::JsonLines,
-        5 => Format::Fasta,
+        5 | PIECES => Format::Fasta,
         6 => Format::Fastq,
         _ => Format::Raw,
     };
+    options.sequence_overlap = (format % FORMATS == PIECES).then_some(OVERLAP);
     if let [key, weight, value] = fields {
         options.keys = vec![(*key).to_owned()];
         (options.weight, options.value) = (Some((*weight).to_owned()), Some((*value).to_owned()));
@@ -133,7 +140,8 @@ fn options(format: u8, chunk_bytes: usize, file: &NamedTempFile) -> Options {
 
 fn read(options: &Options) -> Result<Yield, Error> {
     let mut reader = Reader::open(options.clone())?;
-    let parser = Parser::new(options, KeyHasher::new(HashKind::Xxh3, Seed(1)));
+    let hasher = KeyHasher::new(HashKind::Xxh3, Seed(1));
+    let parser = Parser::new(options, hasher);
     let mut batch = Batch::new();
     let mut all = Yield::default();
     while let Some(chunk) = reader.next_chunk()? {
@@ -145,7 +153,13 @@ fn read(options: &Options) -> Result<Yield, Error> {
         parser.parse(chunk, &mut batch)?;
         assert_eq!(batch.hashes().len(), batch.rows());
         assert_eq!(batch.keys().map(<[u8]>::len).sum::<usize>() as u64, batch.key_bytes());
-        all.hashes.extend(batch.hashes());
+        match options.sequence_overlap {
+            // Where pieces end is another place for each size of chunk; what they are of is not.
+            Some(overlap) => all.hashes.extend(
+                batch.keys().flat_map(|piece| piece.windows(overlap + 1)).map(|run| hasher.hash(run)),
+            ),
+            None => all.hashes.extend(batch.hashes()),
+        }
         all.weights.extend(batch.weights().into_iter().flatten());
         all.values.extend(batch.values().into_iter().flatten().map(|value| value.to_bits()));
         all.payloads.extend(batch.payloads().map(<[u8]>::to_vec));

@@ -2,6 +2,7 @@
 
 mod dictionary;
 mod filter;
+mod group;
 mod input;
 mod output;
 mod stream;
@@ -16,6 +17,10 @@ pub(crate) use dictionary::{
 pub(crate) use filter::{
     AskedKeys, BuildArguments, DedupArguments, FilterArguments, FilterCommand, FilterInfoArguments,
     FilterPlanArguments, KeyArguments, MergeArguments, PANES, SeenArguments, WindowLength,
+};
+pub(crate) use group::{
+    GroupArguments, GroupForm, GroupedArguments, KmersArguments, NgramsArguments, WordArguments,
+    WordcountArguments, text_of_types, types_of_text,
 };
 pub(crate) use input::{HashName, InputArguments, MachineArguments, MissingName};
 pub(crate) use output::{Form, OutputArguments};
@@ -42,6 +47,14 @@ pub(crate) enum Command {
     Profile(Box<ProfileArguments>),
     /// Count how often every key comes, in a sketch on flash that is as exact as you ask
     Count(Box<CountArguments>),
+    /// Group rows by fields, and compute sums, means, extremes, quantiles and the like of each group
+    Group(Box<GroupArguments>),
+    /// Count the words of texts
+    Wordcount(Box<WordcountArguments>),
+    /// Count what n words, or n characters, follow each other in texts
+    Ngrams(Box<NgramsArguments>),
+    /// Count the k-mers of sequences
+    Kmers(Box<KmersArguments>),
     /// Pass on the first row of every key, and drop the repeats; or the other way round
     Dedup(Box<DedupArguments>),
     /// Show whether keys were seen before
@@ -88,6 +101,10 @@ impl Command {
         match self {
             Command::Man { .. } => false,
             Command::Dedup(arguments) => !arguments.remove && arguments.output.is_none(),
+            Command::Group(arguments) => arguments.grouped.file().is_none(),
+            Command::Wordcount(arguments) => arguments.grouped.file().is_none(),
+            Command::Ngrams(arguments) => arguments.grouped.file().is_none(),
+            Command::Kmers(arguments) => arguments.grouped.file().is_none(),
             Command::Dict(command) => command.prints(),
             _ => true,
         }

@@ -1,6 +1,7 @@
 //! `overbank info STORE`: what a store holds.
 
 use super::dictionary::DictionaryState;
+use super::group::state::GroupState;
 use super::{dictionary, filter};
 use crate::arguments::StoreArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
@@ -34,6 +35,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     let run = RunState::from_bytes(&commit.position)
         .or_else(|_| FilterState::from_bytes(&commit.position).map(|state| state.run))
         .or_else(|_| DictionaryState::from_bytes(&commit.position).map(|state| state.run))
+        .or_else(|_| GroupState::from_bytes(&commit.position).map(|state| state.run))
         .ok();
     if arguments.json {
         print_json(&json!({

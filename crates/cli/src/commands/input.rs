@@ -189,6 +189,11 @@ impl ParsedRows {
         self.batch.chunk()
     }
 
+    /// The rows as they were parsed.
+    pub(super) fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
     /// How many rows there are, those without a key and malformed ones included.
     pub(super) fn total(&self) -> u64 {
         self.batch.rows() as u64 + self.batch.malformed() + self.batch.missing()

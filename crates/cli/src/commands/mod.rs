@@ -6,6 +6,7 @@ pub(crate) mod dictionary;
 pub(crate) mod distinct;
 pub(crate) mod estimate;
 pub(crate) mod filter;
+pub(crate) mod group;
 pub(crate) mod info;
 mod input;
 mod job;
@@ -55,6 +56,14 @@ fn has_profile(store: &Store) -> bool {
 /// Whether a store holds a dictionary.
 fn has_dictionary(store: &Store) -> bool {
     store.record(DICTIONARY).is_some()
+}
+
+/// What is wrong with asking groups for what they do not hold.
+fn holds_groups(place: &Path) -> Failure {
+    Failure::Usage(format!(
+        "{} holds groups: write them again with the same `overbank group` and --resume, or name another store",
+        place.display()
+    ))
 }
 
 /// What is wrong with asking a dictionary for what it does not hold.
@@ -112,6 +121,9 @@ pub(crate) fn open_profile(directory: &Path) -> Result<(Store, Profile), Failure
     }
     if !has_profile(&store) && has_dictionary(&store) {
         return Err(holds_dictionary(directory));
+    }
+    if !has_profile(&store) && store.record(group::NAME).is_some() {
+        return Err(holds_groups(directory));
     }
     if store.summaries().is_empty() {
         return Err(Failure::Usage(format!(

@@ -187,3 +187,13 @@ fn what_a_dictionary_says_is_as_published() {
     std::fs::write(&segment, bytes).unwrap();
     schema.holds("verify", &asked("verify --json", &join).run().out);
 }
+
+#[test]
+fn what_groups_say_is_as_published() {
+    let schema = Schema::published();
+    let place = tempfile::tempdir().unwrap();
+    let words = "group --by 1,2 --agg count,sum(2),max(2),topk(1,2) --types 2:float --format delimited --as json --memory 32MiB";
+    let rows = file(place.path(), "rows", "a\t1.5\n\t\nb\tnan\n");
+    schema.holds("group", &overbank(words).with(&rows).run().text());
+    schema.holds("group", &overbank("wordcount --as json --memory 32MiB").with(&rows).run().text());
+}
