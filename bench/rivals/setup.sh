@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# Installs the rivals that do not come with the system: `bash bench/rivals/setup.sh`. Commands go into data/rivals; the key-value stores of the
-# dictionary benches are built into bench/rivals/target, with the RocksDB that Debian ships (librocksdb-dev and libclang-dev; as root they are
-# installed), which saves building it. The benches use what they find and say what they leave out.
+# Installs the rivals that do not come with the system: `bash bench/rivals/setup.sh`. Commands and Python's go into data/rivals; the
+# key-value stores of the dictionary benches are built into bench/rivals/target, with the RocksDB that Debian ships (librocksdb-dev and
+# libclang-dev), which saves building it. As root it installs those packages, and KMC and jellyfish, which count k-mers. The benches use
+# what they find and say what they leave out.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python3 -m venv data/rivals
 data/rivals/bin/pip install --quiet --disable-pip-version-check -r bench/rivals/requirements.txt
-data/rivals/bin/python -c 'import duckdb; print("duckdb", duckdb.__version__)'
+data/rivals/bin/python -c 'import datafusion, duckdb, polars
+for rival in duckdb, polars, datafusion: print(rival.__name__, rival.__version__)'
 cargo install --quiet --root data/rivals huniq runiq
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get update -qq
-    apt-get install -y -qq --no-install-recommends librocksdb-dev libclang-dev fio
+    apt-get install -y -qq --no-install-recommends librocksdb-dev libclang-dev fio kmc jellyfish
 fi
 header=/usr/include/rocksdb/c.h
 if [ -e "$header" ]; then

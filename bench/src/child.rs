@@ -14,6 +14,26 @@ pub fn peak_rss_bytes() -> u64 {
     status_kib("self", "VmHWM").unwrap_or(0) << 10
 }
 
+/// What this process held when it asked: so much of its peak is not of the work that follows.
+#[derive(Clone, Copy, Debug)]
+pub struct Holdings {
+    bytes: u64,
+}
+
+impl Holdings {
+    /// Takes down what is held, and has the kernel forget the peak before.
+    pub fn now() -> Self {
+        // Refused by some sandboxes: the peak is then that since the process started.
+        let _ = fs::write("/proc/self/clear_refs", "5");
+        Self { bytes: status_kib("self", "VmRSS").unwrap_or(0) << 10 }
+    }
+
+    /// How much more was held at the peak since.
+    pub fn grown_bytes(self) -> u64 {
+        peak_rss_bytes().saturating_sub(self.bytes)
+    }
+}
+
 /// What a command and all its descendants used.
 #[derive(Debug)]
 pub struct ProcessTree {

@@ -67,9 +67,19 @@ impl Clock {
         self.cpu_ns += cpu_ns;
     }
 
+    /// Wall and CPU time so far, in nanoseconds.
+    pub fn spent_ns(&self) -> (u64, u64) {
+        (self.wall_ns, self.cpu_ns)
+    }
+
     /// Records a figure of this sample besides its time; the median over rounds is reported.
     pub fn note(&mut self, metric: Metric, value: f64) {
         self.notes.push((metric, value));
+    }
+
+    /// The figure that was recorded first under this name.
+    pub fn noted(&self, metric: Metric) -> Option<f64> {
+        self.notes.iter().find(|note| note.0 == metric).map(|note| note.1)
     }
 
     /// Says that this sample did `ops` operations, for an engine that stops when its time is up. Rates are those of
@@ -125,9 +135,18 @@ fn at_quantile(sorted: &[u64], quantile: f64) -> u64 {
     sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
+/// CPU time of this thread, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    cpu_ns(ClockId::ThreadCPUTime)
+}
+
 /// CPU time of this process, all threads, in nanoseconds.
 fn process_cpu_ns() -> u64 {
-    let now = clock_gettime(ClockId::ProcessCPUTime);
+    cpu_ns(ClockId::ProcessCPUTime)
+}
+
+fn cpu_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 

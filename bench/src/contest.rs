@@ -34,6 +34,7 @@ pub struct Contest<'c, 'r, 'w> {
     memory: bool,
     memory_limit_bytes: Option<u64>,
     costly: bool,
+    fresh: bool,
     reference: Option<&'static str>,
 }
 
@@ -58,6 +59,7 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
             memory: false,
             memory_limit_bytes: None,
             costly: false,
+            fresh: false,
             reference: None,
         }
     }
@@ -90,6 +92,12 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
     /// that is impossible the run says so, and the parameters of its figures too.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit_bytes = Some(bytes);
+        self
+    }
+
+    /// Takes every sample in a fresh process without a limit: none finds memory that another left, or leaves its own.
+    pub fn in_fresh_processes(mut self) -> Self {
+        self.fresh = true;
         self
     }
 
@@ -139,14 +147,14 @@ impl<'c, 'r, 'w> Contest<'c, 'r, 'w> {
             return Ok(());
         }
         let rounds = self.run.rounds().min(if self.costly { 3 } else { usize::MAX });
-        if self.memory_limit_bytes.is_some() {
+        if self.memory_limit_bytes.is_some() || self.fresh {
             self.compete(rounds, false, Self::sample_in_child)?;
         } else {
             let warm_up = self.run.size != Size::Smoke && !self.costly;
             self.compete(rounds, warm_up, Self::sample_here)?;
         }
         self.report(rounds)?;
-        if self.memory && self.memory_limit_bytes.is_none() {
+        if self.memory && self.memory_limit_bytes.is_none() && !self.fresh {
             for at in 0..self.contenders.len() {
                 self.contenders[at].samples.clear();
                 self.take(at, Self::sample_in_child)?;

@@ -138,6 +138,15 @@ names! {
         LongShare = "long_share",
         OverestimateAvg = "overestimate_avg",
         OverestimateMax = "overestimate_max",
+        SourceNsPerOp = "source_ns_per_op",
+        PredictedNs = "predicted_ns",
+        SortNs = "sort_ns",
+        DecompressNs = "decompress_ns",
+        MergeNs = "merge_ns",
+        DivideNs = "divide_ns",
+        CompressNs = "compress_ns",
+        RestNs = "rest_ns",
+        CentsPerGOps = "cents_per_g_ops",
     }
 }
 
@@ -146,7 +155,20 @@ impl Metric {
     pub const fn unit(self) -> &'static str {
         match self {
             Self::OpsPerS | Self::DeviceOpsPerS => "1/s",
-            Self::CpuNsPerOp | Self::P50Ns | Self::P99Ns | Self::P999Ns | Self::MaxNs => "ns",
+            Self::CentsPerGOps => "cents",
+            Self::SourceNsPerOp
+            | Self::PredictedNs
+            | Self::SortNs
+            | Self::DecompressNs
+            | Self::MergeNs
+            | Self::DivideNs
+            | Self::CompressNs
+            | Self::RestNs
+            | Self::CpuNsPerOp
+            | Self::P50Ns
+            | Self::P99Ns
+            | Self::P999Ns
+            | Self::MaxNs => "ns",
             Self::PeakRssBytes | Self::CgroupPeakBytes | Self::OverBudgetBytes | Self::FlashBytes => "bytes",
             Self::BitsPerKey | Self::FrontBitsPerKey => "bits/key",
             Self::BytesPerKey => "bytes/key",

@@ -2,6 +2,7 @@
 
 use crate::Bench;
 
+mod aggregate;
 mod bits;
 mod block_index;
 mod cascade;
@@ -39,6 +40,10 @@ pub const ALL: &[&Bench] = &[
     &dictionary::UPDATES,
     &dictionary::QUERIES,
     &dictionary::INDEXES,
+    &aggregate::BENCH,
+    &aggregate::INTERVALS,
+    &aggregate::FACTORS,
+    &aggregate::SHAPES,
     &ingest::BENCH,
     &profile::BENCH,
     &memory::BENCH,
