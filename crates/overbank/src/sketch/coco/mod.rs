@@ -32,7 +32,7 @@
 //! limit, and queries by part see what was kept.
 
 use super::CountBounds;
-use super::depth::{DEPTH_MAX, with_depth};
+use super::depth::{DEPTH_MAX, require_depth, with_depth};
 use super::format::{self, Decoder, Encoder};
 use super::hash_id::{HashId, require_equal};
 use super::keys::{KEY_BYTES_MAX, KeyStore};
@@ -90,9 +90,7 @@ impl CocoSketch {
     /// [`Error::InvalidOption`](crate::Error::InvalidOption) where rows or columns are 0, `depth` is above 16, `key_bytes_max` is
     /// 2^15 or more, or memory cannot hold it.
     pub fn new(columns: u32, depth: u32, key_bytes_max: usize, hash_id: impl Into<HashId>) -> Result<Self> {
-        if depth == 0 || depth > DEPTH_MAX {
-            return invalid("depth", depth, format!("choose 1 to {DEPTH_MAX} rows"));
-        }
+        require_depth(depth)?;
         let slots = slots_of(columns, depth, key_bytes_max);
         let Some(slots) = slots.filter(|&slots| slots > 0) else {
             return invalid("columns", columns, "each row needs at least one, and memory must hold them");

@@ -19,15 +19,15 @@
 //!
 //! Source: buffered count-min sketch, section 3 (column-first pages, hash localisation) and 5.2 (sizing).
 
+pub use crate::sketch::depth::DEPTH_MAX;
+
 use crate::error::invalid;
+use crate::sketch::depth::require_depth;
 use crate::{KeyHash, Result};
 use keyhash::range_of;
 
 /// What a device block of 4096 bytes leaves for cells: with depth 5 and u32 cells, exactly 204 columns.
 pub const BLOCK_BODY_BYTES: usize = 4080;
-/// More rows than this lower no error that matters: `e^-16` is one in nine million.
-pub const DEPTH_MAX: u32 = 16;
-
 /// From here on the least of the cells is within 0.2 % of the average one.
 const POISSON_MEAN_MAX: f64 = 1e6;
 
@@ -50,9 +50,7 @@ impl Layout {
         if columns == 0 {
             return invalid("columns", columns, "each row needs at least one");
         }
-        if depth == 0 || depth > DEPTH_MAX {
-            return invalid("depth", depth, format!("choose 1 to {DEPTH_MAX} rows"));
-        }
+        require_depth(depth)?;
         let layout = Self { pages, columns, depth };
         if pages == 0 || layout.cells_checked().is_none() {
             return invalid("pages", pages, "there must be at least one, and memory must hold them");

@@ -38,6 +38,7 @@ pub use cell::Cell;
 pub use layout::Layout;
 
 use super::CountBounds;
+use super::depth::with_depth;
 use super::format::{self, Decoder, Encoder, HEADER_BYTES, corrupt};
 use super::hash_id::{HashId, require_equal};
 use super::stream::{self, Reader};
@@ -87,20 +88,6 @@ impl Overflow {
         self.widened |= other.widened;
         self.saturated |= other.saturated;
     }
-}
-
-/// Calls `$call::<C, D>` with the depth as a constant: the constants of the rows are then folded away.
-macro_rules! with_depth {
-    ($depth:expr, $call:ident $arguments:tt) => {
-        with_depth!(@ $depth, $call $arguments, 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
-    };
-    (@ $depth:expr, $call:ident $arguments:tt, $($d:literal)*) => {
-        match $depth {
-            $($d => with_depth!(@call $call, $d, $arguments),)*
-            _ => with_depth!(@call $call, 16, $arguments),
-        }
-    };
-    (@call $call:ident, $d:literal, ($($argument:expr),*)) => { $call::<C, $d>($($argument),*) };
 }
 
 impl<C: Cell> CountMin<C> {
@@ -543,7 +530,7 @@ impl<C: Cell> CountMinShard<'_, C> {
     /// If the key is not of this range.
     #[inline]
     pub fn update(&mut self, hash: KeyHash, weight: u64) {
-        with_depth!(self.layout.depth(), add_key(self, hash, weight));
+        with_depth!(self.layout.depth(), add_key<C>(self, hash, weight));
     }
 
     /// As [`CountMin::estimate`], for a key of this shard's range.
@@ -591,7 +578,7 @@ impl<C: Cell> CountMinShard<'_, C> {
     /// If a key is not of this range, or there are weights, but not one for each key.
     pub fn update_batch(&mut self, hashes: &[KeyHash], weights: Option<&[u64]>) {
         assert!(weights.is_none_or(|weights| weights.len() == hashes.len()), "one weight for each key");
-        with_depth!(self.layout.depth(), add_keys(self, hashes, weights));
+        with_depth!(self.layout.depth(), add_keys<C>(self, hashes, weights));
     }
 
     /// The estimate of a key's cells where a page may be wide.
@@ -649,7 +636,7 @@ fn least<C: Cell>(
     if overflow.widened && wide[page] {
         return least_wide(cells, layout.columns(), hash.fold());
     }
-    with_depth!(layout.depth(), least_rows(cells, layout.columns(), hash.fold()))
+    with_depth!(layout.depth(), least_rows<C>(cells, layout.columns(), hash.fold()))
 }
 
 fn add_keys<C: Cell, const D: usize>(

@@ -25,7 +25,7 @@
 //! are those of a proof; the bounds given here count how likely it is that half of the rows err together, by Chebyshev's inequality for
 //! each row, and take the second moment from the sketch itself.
 
-use super::depth::{DEPTH_MAX, with_depth};
+use super::depth::{DEPTH_MAX, require_depth, with_depth};
 use super::format::{self, Decoder, Encoder};
 use super::hash_id::{HashId, require_equal};
 use super::median;
@@ -78,9 +78,7 @@ impl CountSketch {
     /// # Errors
     /// [`Error::InvalidOption`](crate::Error::InvalidOption) where one is 0, `depth` is above 16, or memory cannot hold it.
     pub fn new(columns: u32, depth: u32, hash_id: impl Into<HashId>) -> Result<Self> {
-        if depth == 0 || depth > DEPTH_MAX {
-            return invalid("depth", depth, format!("choose 1 to {DEPTH_MAX} rows"));
-        }
+        require_depth(depth)?;
         let Some(cells) = cells_of(columns, depth).filter(|&cells| cells > 0) else {
             return invalid("columns", columns, "each row needs at least one, and memory must hold them");
         };

@@ -28,7 +28,7 @@
 //! cell, less its bias of some percent at 16 registers; the raw estimate would be 11 items for an empty cell. A source is
 //! offered to the top when one of its cells changed, since otherwise nothing new is known of it.
 
-use super::depth::{DEPTH_MAX, with_depth};
+use super::depth::{DEPTH_MAX, require_depth, with_depth};
 use super::format::{self, Decoder, Encoder};
 use super::hash_id::{HashId, require_equal};
 use super::hyperloglog::{sigma, tau};
@@ -111,9 +111,7 @@ impl Locher {
         key_bytes_max: usize,
         hash_id: impl Into<HashId>,
     ) -> Result<Self> {
-        if depth == 0 || depth > DEPTH_MAX {
-            return invalid("depth", depth, format!("choose 1 to {DEPTH_MAX} rows"));
-        }
+        require_depth(depth)?;
         let Some(cells) = cells_of(columns, depth) else {
             let why = format!("choose 2 to {COLUMNS_MAX} for each row, and no more than memory holds");
             return invalid("columns", columns, why);
