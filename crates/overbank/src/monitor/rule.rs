@@ -13,7 +13,7 @@
 
 use super::message::VALUE_BITS;
 
-/// How the counters of a sketch are changed and put together.
+/// How the counters of a sketch are changed and put together. What is provided is for values without a sign.
 pub trait Rule: Send + Sync + 'static {
     /// The highest threshold for which a counter below it fits its byte.
     const TAU_MAX: u8;
@@ -25,15 +25,28 @@ pub trait Rule: Send + Sync + 'static {
     /// Two parts of one counter together; stops at the ends of what a word holds.
     fn join(a: u64, b: u64) -> u64;
     /// A byte as a value.
-    fn widen(byte: u8) -> u64;
+    #[inline]
+    fn widen(byte: u8) -> u64 {
+        byte.into()
+    }
     /// The value as a byte, if it fits.
-    fn narrow(value: u64) -> Option<u8>;
+    #[inline]
+    fn narrow(value: u64) -> Option<u8> {
+        value.try_into().ok()
+    }
     /// The byte after the change, if it then stays below the threshold: what happens most often.
     fn add_below(byte: u8, amount: u64, tau: u8) -> Option<u8>;
     /// The value in the bits of a message, as far as it fits, and the rest.
-    fn pack(value: u64) -> (u64, u64);
+    #[inline]
+    fn pack(value: u64) -> (u64, u64) {
+        let part = value.min((1 << VALUE_BITS) - 1);
+        (part, value - part)
+    }
     /// The value back.
-    fn unpack(bits: u64) -> u64;
+    #[inline]
+    fn unpack(bits: u64) -> u64 {
+        bits
+    }
     /// How much a value is, whatever its sign.
     #[inline]
     fn size(value: u64) -> u64 {
@@ -62,32 +75,11 @@ impl Rule for Sum {
         a.saturating_add(b)
     }
 
-    #[inline]
-    fn widen(byte: u8) -> u64 {
-        byte.into()
-    }
-
-    #[inline]
-    fn narrow(value: u64) -> Option<u8> {
-        value.try_into().ok()
-    }
-
     #[inline(always)]
     fn add_below(byte: u8, amount: u64, tau: u8) -> Option<u8> {
         let room = tau.saturating_sub(byte);
         // Below the threshold the sum fits.
         (amount < u64::from(room)).then(|| byte.wrapping_add(amount as u8))
-    }
-
-    #[inline]
-    fn pack(value: u64) -> (u64, u64) {
-        let part = value.min((1 << VALUE_BITS) - 1);
-        (part, value - part)
-    }
-
-    #[inline]
-    fn unpack(bits: u64) -> u64 {
-        bits
     }
 }
 
@@ -146,31 +138,10 @@ impl Rule for Max {
         a.max(b)
     }
 
-    #[inline]
-    fn widen(byte: u8) -> u64 {
-        byte.into()
-    }
-
-    #[inline]
-    fn narrow(value: u64) -> Option<u8> {
-        value.try_into().ok()
-    }
-
     #[inline(always)]
     fn add_below(byte: u8, amount: u64, tau: u8) -> Option<u8> {
         let raised = amount.max(byte.into());
         (raised == u64::from(byte) || raised <= u64::from(tau)).then_some(raised as u8)
-    }
-
-    #[inline]
-    fn pack(value: u64) -> (u64, u64) {
-        let part = value.min((1 << VALUE_BITS) - 1);
-        (part, value - part)
-    }
-
-    #[inline]
-    fn unpack(bits: u64) -> u64 {
-        bits
     }
 }
 
