@@ -33,7 +33,8 @@ pub struct Polled {
 pub struct Aggregator<S: Monitored> {
     shared: Arc<Shared<S>>,
     receivers: Vec<Receiver>,
-    heavy: [HeavyKeys<S::Key>; 2],
+    /// Of each half and group.
+    heavy: [Vec<HeavyKeys<S::Key>>; 2],
     policy: Allocation,
     threshold: Threshold,
     settling: Option<Settling>,
@@ -60,7 +61,9 @@ impl<S: Monitored> Aggregator<S> {
         heavy_keys: usize,
     ) -> Self {
         let receivers = shared.lanes.iter().map(|_| Receiver::default()).collect();
-        let heavy = [(); 2].map(|()| HeavyKeys::new(heavy_keys));
+        let groups = shared.sketch.groups();
+        let heavy = [(); 2]
+            .map(|()| (0..groups).map(|group| HeavyKeys::new(group * heavy_keys, heavy_keys)).collect());
         shared.set_control(0, threshold.tau());
         let tau_max_seen = threshold.tau();
         Self { shared, receivers, heavy, policy, threshold, settling: None, tau_max_seen, messages: 0 }
@@ -134,8 +137,8 @@ impl<S: Monitored> Aggregator<S> {
                 return;
             }
             let half = usize::from(message::cell(word) >= cells);
-            let heavy = &mut heavy[half];
-            if S::Rule::IS_SIGNED || sum > heavy.floor() {
+            let heavy = &mut heavy[half][sketch.group_of(key)];
+            if !S::Rule::CAPS_KEYS || sum > heavy.floor() {
                 let weighed = sketch.weigh(key, |places, sums| {
                     let counters = places.iter().map(|&place| tally.applied(half * cells + place as usize));
                     sums.iter_mut().zip(counters).for_each(|(sum, counter)| *sum = counter);
@@ -196,7 +199,7 @@ impl<S: Monitored> Aggregator<S> {
                 } else {
                     shared.states.iter().for_each(|state| state.0.weight[half].store(0, Ordering::Relaxed));
                     shared.boards[half].clear();
-                    self.heavy[half].clear();
+                    self.heavy[half].iter_mut().for_each(HeavyKeys::clear);
                     None
                 }
             }

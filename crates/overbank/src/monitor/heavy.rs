@@ -6,11 +6,11 @@
 //! ```
 //!
 //! 1. While a slot is free every key that is offered gets one, however little it weighs.
-//! 2. A key in a slot costs no heap operation: its weight is noted beside. Weights only grow within an epoch, so the heap's are lower
-//!    bounds, and the least is found by correcting the top until it is right.
+//! 2. A key in a slot whose weight grows costs no heap operation: its weight is noted beside. So the heap's are lower bounds, and the
+//!    least is found by correcting the top until it is right. Where a weight falls, as estimates of either sign may, so does the heap's.
 //! 3. The aggregator alone writes the board; whoever reads a slot while it changes hands finds neither key.
 //!
-//! Cost: O(1) a key that is present, amortised O(log capacity) one that gets a slot.
+//! Cost: O(1) a key that is present, amortised O(log capacity) one that gets a slot or whose weight falls.
 
 use super::key::Key;
 use super::sync::{AtomicU64, Ordering, fence};
@@ -72,18 +72,31 @@ impl Board {
 /// The aggregator's side.
 #[derive(Debug)]
 pub(super) struct HeavyKeys<K> {
+    /// Its first slot on the board.
+    first: usize,
     capacity: usize,
     hashes: Vec<u64>,
     keys: Vec<K>,
     weights: Vec<u64>,
     index: HashTable<u32>,
     heap: Vec<(u64, u32)>,
+    /// Where in the heap each slot is.
+    places: Vec<u32>,
 }
 
 impl<K: Key> HeavyKeys<K> {
-    pub(super) fn new(capacity: usize) -> Self {
-        let index = HashTable::with_capacity(capacity);
-        Self { capacity, hashes: Vec::new(), keys: Vec::new(), weights: Vec::new(), index, heap: Vec::new() }
+    /// None so far, for the board's `capacity` slots from `first` on.
+    pub(super) fn new(first: usize, capacity: usize) -> Self {
+        Self {
+            first,
+            capacity,
+            hashes: Vec::new(),
+            keys: Vec::new(),
+            weights: Vec::new(),
+            index: HashTable::with_capacity(capacity),
+            heap: Vec::new(),
+            places: Vec::new(),
+        }
     }
 
     /// A weight that lets nobody in that is not in already.
@@ -99,8 +112,10 @@ impl<K: Key> HeavyKeys<K> {
     pub(super) fn offer(&mut self, board: &Board, hash: u64, key: K, weight: u64) {
         let is_it = |&slot: &u32| self.keys[slot as usize] == key;
         if let Some(&slot) = self.index.find(hash, is_it) {
-            let known = &mut self.weights[slot as usize];
-            *known = weight.max(*known);
+            let known = std::mem::replace(&mut self.weights[slot as usize], weight);
+            if weight < known {
+                self.fall(slot as usize);
+            }
             return;
         }
         if self.heap.len() < self.capacity {
@@ -109,6 +124,7 @@ impl<K: Key> HeavyKeys<K> {
             self.keys.push(key);
             self.weights.push(weight);
             self.heap.push((weight, slot as u32));
+            self.places.push(slot as u32);
             self.rise(slot);
             self.enter(board, slot, hash);
             return;
@@ -135,17 +151,26 @@ impl<K: Key> HeavyKeys<K> {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.capacity);
+        *self = Self::new(self.first, self.capacity);
     }
 
     fn enter(&mut self, board: &Board, slot: usize, hash: u64) {
         self.index.insert_unique(hash, slot as u32, |&slot| self.hashes[slot as usize]);
-        board.write(slot, self.keys[slot]);
+        board.write(self.first + slot, self.keys[slot]);
+    }
+
+    /// Corrects a slot in the heap whose weight is less than it was.
+    fn fall(&mut self, slot: usize) {
+        let (at, weight) = (self.places[slot] as usize, self.weights[slot]);
+        if weight < self.heap[at].0 {
+            self.heap[at].0 = weight;
+            self.rise(at);
+        }
     }
 
     fn rise(&mut self, mut at: usize) {
         while at > 0 && self.heap[at] < self.heap[(at - 1) / 2] {
-            self.heap.swap(at, (at - 1) / 2);
+            self.swap(at, (at - 1) / 2);
             at = (at - 1) / 2;
         }
     }
@@ -158,9 +183,15 @@ impl<K: Key> HeavyKeys<K> {
             if self.heap[at] <= self.heap[least] {
                 return;
             }
-            self.heap.swap(at, least);
+            self.swap(at, least);
             at = least;
         }
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.heap.swap(a, b);
+        self.places[self.heap[a].1 as usize] = a as u32;
+        self.places[self.heap[b].1 as usize] = b as u32;
     }
 }
 
@@ -172,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_table_that_is_not_full_admits_the_least() {
-        let (board, mut heavy) = (Board::new(4, 1), HeavyKeys::new(4));
+        let (board, mut heavy) = (Board::new(4, 1), HeavyKeys::new(0, 4));
         for key in [9u64, 1, 5] {
             heavy.offer(&board, key, key, 100 * key);
             assert_eq!(heavy.floor(), 0);
@@ -184,7 +215,7 @@ mod tests {
         // The oracle: all weights; those above the capacity-th largest are certainly there.
         #[test]
         fn the_heaviest_are_on_the_board(offers in prop::collection::vec((0u64..40, 1u64..100), 0..400)) {
-            let (board, mut heavy) = (Board::new(8, 1), HeavyKeys::new(8));
+            let (board, mut heavy) = (Board::new(8, 1), HeavyKeys::new(0, 8));
             let mut weights = BTreeMap::new();
             for (key, more) in offers {
                 let weight = weights.entry(key).or_insert(0);
@@ -202,6 +233,29 @@ mod tests {
                 if weight > least_shown {
                     prop_assert!(shown.contains(&key), "{} of weight {}", key, weight);
                 }
+            }
+        }
+
+        /// The oracle: who is absent takes the slot of the least, of equal ones the first slot, whatever was heavier once.
+        #[test]
+        fn weights_that_fall_make_room(offers in prop::collection::vec((0u64..20, 0u64..30), 0..400)) {
+            let (board, mut heavy) = (Board::new(9, 1), HeavyKeys::new(4, 5));
+            let mut slots: Vec<(u64, u64)> = Vec::new();
+            for (key, weight) in offers {
+                heavy.offer(&board, key % 3, key, weight);
+                let known = slots.iter().position(|&(_, at)| at == key);
+                match known {
+                    Some(slot) => slots[slot].0 = weight,
+                    None if slots.len() < 5 => slots.push((weight, key)),
+                    None => {
+                        let least = slots.iter().map(|slot| slot.0).min().expect("five");
+                        if weight > least {
+                            *slots.iter_mut().find(|slot| slot.0 == least).expect("the least") = (weight, key);
+                        }
+                    }
+                }
+                let keys: Vec<u64> = slots.iter().map(|slot| slot.1).collect();
+                prop_assert_eq!(board.keys::<u64>(), keys);
             }
         }
     }

@@ -8,6 +8,12 @@
 //!                  └────────────┴──────────── Reader: reads all of them ◀───────────────────┘
 //! ```
 //!
+//! | shape             | sketch                | says                                                           |
+//! |-------------------|-----------------------|----------------------------------------------------------------|
+//! | [`FlowSizes`]     | count-min             | a flow's size, never too low; the heaviest flows               |
+//! | [`DistinctFlows`] | HyperLogLog           | how many flows there are                                       |
+//! | [`Quantiles`]     | DDSketch              | quantiles of a value, such as the length of packets            |
+//!
 //! A worker's counter that reaches τ is sent to the aggregator and cleared. The aggregator thus knows every counter up to less than τ a
 //! worker, and which keys are heavy; τ follows what it can take. A [`Reader`] adds what the workers still hold, so that its answers are
 //! those of an ideal sketch, which sees everything at once.
@@ -69,6 +75,9 @@ use crate::error::invalid;
 use shared::Shared;
 use std::sync::Arc;
 use threshold::Threshold;
+
+/// The most keys that are kept of an epoch.
+const HEAVY_KEYS_MAX: usize = 1 << 24;
 
 /// How a stream is monitored.
 ///
@@ -132,7 +141,7 @@ impl MonitorOptions {
         Self { lg_ring, ..self }
     }
 
-    /// How many of the heaviest keys are kept.
+    /// How many of the heaviest keys are kept, of each group where the sketch has several.
     pub fn heavy_keys(self, heavy_keys: usize) -> Self {
         Self { heavy_keys, ..self }
     }
@@ -169,8 +178,9 @@ impl MonitorOptions {
         if !(1..=24).contains(&lg_ring) {
             return invalid("lg_ring", lg_ring, "choose rings of 2^1 to 2^24 messages");
         }
-        if !(1..=1 << 24).contains(&heavy_keys) {
-            return invalid("heavy_keys", heavy_keys, "choose 1 to 2^24");
+        let heavy_max = HEAVY_KEYS_MAX / sketch.groups().max(1);
+        if !(1..=heavy_max).contains(&heavy_keys) {
+            return invalid("heavy_keys", heavy_keys, format!("choose 1 to {heavy_max}"));
         }
         if epochs_kept == 0 {
             return invalid("epochs_kept", epochs_kept, "one is needed for answers while the next begins");

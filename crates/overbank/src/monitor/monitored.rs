@@ -30,8 +30,27 @@ pub trait Monitored: Send + Sync + 'static {
     /// Calls `change(counter, amount)` for each counter that the element changes.
     fn visit(&self, element: Self::Element, change: impl FnMut(usize, u64));
 
+    /// As [`visit`](Self::visit) while the threshold is `tau`: calls `change(counter, amount, threshold)`, where a sketch may ask for
+    /// a lower threshold of some counters, 1 or more.
+    #[inline(always)]
+    fn visit_below(&self, element: Self::Element, tau: u8, mut change: impl FnMut(usize, u64, u8)) {
+        self.visit(element, |counter, amount| change(counter, amount, tau));
+    }
+
     /// The element's key.
     fn key(&self, element: Self::Element) -> Self::Key;
+
+    /// How many groups of keys there are: the heaviest of each are kept.
+    #[inline]
+    fn groups(&self) -> usize {
+        1
+    }
+
+    /// A key's group, below [`groups`](Self::groups).
+    #[inline]
+    fn group_of(&self, _key: Self::Key) -> usize {
+        0
+    }
 
     /// What the counters say of a key, and 64 bits that keys are told apart by quickly; `None` for a sketch that shows no keys.
     #[inline]

@@ -19,8 +19,8 @@ pub trait Rule: Send + Sync + 'static {
     const TAU_MAX: u8;
     /// Whether a counter that was sent starts again from nothing.
     const CLEARS: bool;
-    /// Whether values are in two's complement: a counter then says nothing of how much a key can weigh.
-    const IS_SIGNED: bool = false;
+    /// Whether a key weighs at most what each of its counters holds: the aggregator then need not look at keys of lower ones.
+    const CAPS_KEYS: bool = false;
 
     /// Two parts of one counter together; stops at the ends of what a word holds.
     fn join(a: u64, b: u64) -> u64;
@@ -69,6 +69,7 @@ pub struct Max;
 impl Rule for Sum {
     const TAU_MAX: u8 = u8::MAX;
     const CLEARS: bool = true;
+    const CAPS_KEYS: bool = true;
 
     #[inline]
     fn join(a: u64, b: u64) -> u64 {
@@ -86,7 +87,6 @@ impl Rule for Sum {
 impl Rule for Signed {
     const TAU_MAX: u8 = i8::MAX as u8;
     const CLEARS: bool = true;
-    const IS_SIGNED: bool = true;
 
     #[inline]
     fn join(a: u64, b: u64) -> u64 {

@@ -62,6 +62,7 @@ pub(super) struct Archived {
 impl<S: Monitored> Shared<S> {
     pub(super) fn new(sketch: S, workers: usize, lg_slots: u32, heavy_keys: usize, kept: usize) -> Self {
         let (cells, key_words) = (sketch.cells(), S::Key::WORDS);
+        let heavy_keys = heavy_keys * sketch.groups();
         let archived = |_| Archived {
             tag: AtomicU64::new(0),
             cells: (0..cells).map(|_| AtomicU64::new(0)).collect(),

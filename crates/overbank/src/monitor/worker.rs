@@ -98,7 +98,7 @@ impl<S: Monitored> Worker<S> {
     fn change(&mut self, element: S::Element, tau: u8) {
         let (lane, writer, base) = (&self.shared.lanes[self.index], &mut self.writer, self.base);
         let sketch = &self.shared.sketch;
-        sketch.visit(element, |cell, amount| {
+        sketch.visit_below(element, tau, |cell, amount, tau| {
             lane.change::<S::Rule, S::Key>(writer, base + cell, amount, tau, sketch.key(element));
         });
     }
