@@ -4,10 +4,9 @@ use super::key::{Flow, Key};
 use super::monitored::{Monitored, ReadCounters, Weighed};
 use super::reader::Reader;
 use super::rule::Sum;
-use super::{bounds, message};
+use super::{bounds, rows};
 use crate::Result;
-use crate::error::invalid;
-use crate::sketch::CountBounds;
+use crate::sketch::{CountBounds, CountMin, HashId};
 use keyhash::KeyHash;
 use std::marker::PhantomData;
 
@@ -37,13 +36,7 @@ impl<K: Key, const D: usize> FlowSizes<K, D> {
     /// # Errors
     /// [`Error::InvalidOption`](crate::Error::InvalidOption) without columns or rows, or with more than 2^23 counters.
     pub fn new(columns: u32) -> Result<Self> {
-        if columns == 0 || D == 0 || D > 16 || columns as usize > message::CELLS_MAX / 2 / D {
-            return invalid(
-                "columns",
-                columns,
-                format!("choose 1 to 16 rows, and at most {} counters", message::CELLS_MAX / 2),
-            );
-        }
+        rows::require(columns, 1, D, 1)?;
         Ok(Self { columns, keys: PhantomData })
     }
 
@@ -53,12 +46,7 @@ impl<K: Key, const D: usize> FlowSizes<K, D> {
     }
 
     fn places(&self, fold: u64) -> [u32; D] {
-        let mut first = 0;
-        keyhash::columns::<D>(fold, self.columns.into()).map(|column| {
-            let place = first + column as u32;
-            first += self.columns;
-            place
-        })
+        rows::places(fold, self.columns, 0)
     }
 }
 
@@ -108,12 +96,7 @@ impl<K: Key, const D: usize> Reader<FlowSizes<K, D>> {
     /// `1 - confidence` over the seed of the hash, for a key chosen without looking at the sketch
     /// ([`bounds::count_min_error`]).
     pub fn size(&self, hash: KeyHash, confidence: f64) -> CountBounds {
-        loop {
-            let epoch = self.epoch();
-            if let Some(size) = self.size_in(epoch, epoch, hash, confidence) {
-                return size;
-            }
-        }
+        self.of_current(|epoch| self.size_in(epoch, epoch, hash, confidence))
     }
 
     /// As [`size`](Self::size), over the epochs `first..=last`; `None` where one of them is not kept any more, or has not begun, or
@@ -123,9 +106,21 @@ impl<K: Key, const D: usize> Reader<FlowSizes<K, D>> {
         let mut counters = [0; D];
         let is_there = self.read(first, last, &sketch.places(hash.fold()), &mut counters);
         let estimate = counters.into_iter().min().filter(|_| is_there)?;
-        let mut weights = (first..=last).map(|epoch| self.total_weight(epoch));
-        let weight = weights.try_fold(0u64, |sum, weight| Some(sum.saturating_add(weight?)))?;
+        let weight = self.total_weight_of(first, last)?;
         let error = bounds::count_min_error(weight, sketch.columns, D as u32, confidence);
         Some(CountBounds { lower: estimate.saturating_sub(error), estimate, upper: estimate })
+    }
+
+    /// All counters of the epochs `first..=last` as a sketch, to be asked, merged or stored; `hash_id` names the hash that the packets
+    /// carry. `None` where one of the epochs is not kept any more, or has not begun, or `last` is before `first`.
+    ///
+    /// # Accuracy
+    /// Each counter is one that a sketch of all traffic had at a moment of the call. Where nothing is inserted meanwhile, it is that sketch.
+    ///
+    /// # Cost
+    /// A byte a counter and worker.
+    pub fn sizes(&self, first: u64, last: u64, hash_id: impl Into<HashId>) -> Option<CountMin<u64>> {
+        let counters = self.read_all(first, last)?;
+        CountMin::from_cells(self.sketch().columns, D as u32, hash_id.into(), counters).ok()
     }
 }

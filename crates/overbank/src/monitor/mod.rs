@@ -11,8 +11,11 @@
 //! | shape             | sketch                | says                                                           |
 //! |-------------------|-----------------------|----------------------------------------------------------------|
 //! | [`FlowSizes`]     | count-min             | a flow's size, never too low; the heaviest flows               |
+//! | [`SignedSizes`]   | count sketch          | the same without bias, of weights of either sign               |
 //! | [`DistinctFlows`] | HyperLogLog           | how many flows there are                                       |
 //! | [`Quantiles`]     | DDSketch              | quantiles of a value, such as the length of packets            |
+//!
+//! Each gives the sketch of an epoch, or of several, as a value of [`sketch`](crate::sketch), to be asked, merged and kept.
 //!
 //! A worker's counter that reaches τ is sent to the aggregator and cleared. The aggregator thus knows every counter up to less than τ a
 //! worker, and which keys are heavy; τ follows what it can take. A [`Reader`] adds what the workers still hold, so that its answers are
@@ -29,6 +32,7 @@
 //! | poll, a message         | O(1); O(rows) where a key may be heavy | 16 B a counter, and 8 for each epoch kept     |
 //! | a count                 | O(workers · (rows + messages waiting)) | –                                             |
 //! | heavy keys              | a count each                           | a list                                        |
+//! | a sketch of epochs      | O(workers · counters)                  | that sketch, and 8 B a counter                |
 //!
 //! A worker has 16 bytes more for each counter once one has outgrown its byte, which takes a full ring or a weight of 2^39.
 //!
@@ -42,6 +46,7 @@
 mod aggregator;
 pub mod bounds;
 mod count_min;
+mod count_sketch;
 mod distinct;
 mod heavy;
 mod key;
@@ -52,6 +57,7 @@ mod owed;
 mod quantiles;
 mod reader;
 mod ring;
+mod rows;
 mod rule;
 mod shared;
 mod sync;
@@ -61,8 +67,9 @@ mod worker;
 
 pub use aggregator::{Aggregator, Polled};
 pub use count_min::{FlowSizes, Packet};
+pub use count_sketch::{SignedPacket, SignedSizes};
 pub use distinct::DistinctFlows;
-pub use key::{Flow, Key};
+pub use key::{Flow, Hashed, Key};
 pub use monitored::{Monitored, ReadCounters, Weighed};
 pub use quantiles::{Quantiles, Reading};
 pub use reader::{Reader, WorkerStats};

@@ -1,10 +1,12 @@
 //! Queries, from any number of threads, at any time.
 
+use super::key;
 use super::lane::PLACES_MAX;
 use super::monitored::Monitored;
 use super::rule::Rule;
 use super::shared::{Shared, State};
 use super::sync::Ordering;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Answers, and writes nothing: no lock is taken, and neither a worker nor the aggregator waits for it, nor it for them.
@@ -104,6 +106,32 @@ impl<S: Monitored> Reader<S> {
             kept: state.kept.load(Ordering::Relaxed),
         };
         self.shared.states.iter().map(|state| stats(&state.0)).collect()
+    }
+
+    /// What `ask` answers of the current epoch. Asks again where that is not kept any more, so somebody else went on.
+    pub(super) fn of_current<T>(&self, ask: impl Fn(u64) -> Option<T>) -> T {
+        loop {
+            if let Some(answer) = ask(self.epoch()) {
+                return answer;
+            }
+        }
+    }
+
+    /// The total weight of several epochs.
+    pub(super) fn total_weight_of(&self, first: u64, last: u64) -> Option<u64> {
+        let mut weights = (first..=last).map(|epoch| self.total_weight(epoch));
+        weights.try_fold(0u64, |sum, weight| Some(sum.saturating_add(weight?)))
+    }
+
+    /// The keys that the aggregator keeps of several epochs, each once.
+    pub(super) fn keys(&self, first: u64, last: u64) -> Option<Vec<S::Key>> {
+        let mut keys = Vec::new();
+        for epoch in first..=last {
+            keys.append(&mut self.shared.keys(epoch)?);
+        }
+        let mut known = HashSet::new();
+        keys.retain(|&key| known.insert(key::bytes_of(key)));
+        Some(keys)
     }
 
     /// Counters of several epochs put together; false where one of them is not kept any more, or has not begun, or there is none.

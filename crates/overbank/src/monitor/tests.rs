@@ -8,6 +8,10 @@ use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+mod law;
+mod signed_sizes;
+mod theorems;
+
 const ROWS: usize = 3;
 type Sizes = FlowSizes<u64, ROWS>;
 
@@ -122,6 +126,8 @@ proptest! {
             for key in [0, 1, 2, 50] {
                 prop_assert_eq!(reader.estimate(first, epoch, flow(key)), Some(together.estimate(hash(key))));
             }
+            let sizes = reader.sizes(first, epoch, hasher()).expect("kept");
+            prop_assert_eq!(sizes.to_bytes(), together.to_bytes());
             let expected = u64::try_from(ideals[first as usize].total_weight()).expect("small");
             prop_assert_eq!(reader.total_weight(first), Some(expected));
         }

@@ -90,6 +90,19 @@ impl Overflow {
     }
 }
 
+impl CountMin<u64> {
+    /// The sketch of one page of these cells, row after row.
+    ///
+    /// # Errors
+    /// Those of [`with_shape`](Self::with_shape), or [`Error::Incompatible`] for another number of cells.
+    pub(crate) fn from_cells(columns: u32, depth: u32, hash_id: HashId, cells: Vec<u64>) -> Result<Self> {
+        let layout = Layout::with_shape(1, columns, depth)?;
+        require_equal("the number of cells", layout.cells(), cells.len())?;
+        let overflow = Overflow { widened: false, saturated: cells.contains(&u64::MAX) };
+        Ok(Self { layout, hash_id, overflow, wide: vec![false], cells })
+    }
+}
+
 impl<C: Cell> CountMin<C> {
     /// An empty sketch of `layout`, for keys hashed under `hash_id`.
     pub fn new(layout: Layout, hash_id: impl Into<HashId>) -> Self {

@@ -85,6 +85,22 @@ impl CountSketch {
         Ok(Self { columns, depth, hash_id: hash_id.into(), total_weight: 0, cells: vec![0; cells] })
     }
 
+    /// The sketch of these cells, row after row, whose keys' absolute weights sum to `total_weight`.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new), or [`Error::Incompatible`](crate::Error::Incompatible) for another number of cells.
+    pub(crate) fn from_cells(
+        columns: u32,
+        depth: u32,
+        hash_id: HashId,
+        total_weight: u64,
+        cells: Vec<i64>,
+    ) -> Result<Self> {
+        let empty = Self::new(columns, depth, hash_id)?;
+        require_equal("the number of cells", empty.cells.len(), cells.len())?;
+        Ok(Self { total_weight, cells, ..empty })
+    }
+
     /// The sketch whose estimates are off by more than `epsilon * L2` with probability at most `delta`, where L2 is the root of the
     /// sum of the squared counts: `columns = ceil(8 / epsilon^2)`, and the fewest rows, an odd number, that do.
     ///
@@ -149,8 +165,13 @@ impl CountSketch {
     /// The estimate, with bounds that hold for this key with probability `confidence`: [`error_bound`](Self::error_bound) to
     /// either side.
     pub fn bounds(&self, hash: KeyHash, confidence: f64) -> SignedBounds {
+        self.bounds_within(hash, self.error_bound(confidence))
+    }
+
+    /// [`bounds`](Self::bounds), given the [`error_bound`](Self::error_bound).
+    pub(crate) fn bounds_within(&self, hash: KeyHash, error: u64) -> SignedBounds {
         let estimate = self.estimate(hash);
-        match i64::try_from(self.error_bound(confidence)) {
+        match i64::try_from(error) {
             Err(_) => SignedBounds { lower: i64::MIN, estimate, upper: i64::MAX },
             Ok(error) => SignedBounds {
                 lower: estimate.saturating_sub(error),
@@ -359,16 +380,23 @@ fn add_saturating(cells: &mut [i64], columns: u32, hash: KeyHash, weight: i64) {
 #[inline]
 fn median_of_rows<const D: usize>(cells: &[i64], columns: u32, hash: KeyHash) -> i64 {
     let places = keyhash::columns::<D>(hash.fold(), u64::from(columns));
-    let mut counts = [0; D];
-    for (row, count) in counts.iter_mut().enumerate() {
-        let cell = cells[row * columns as usize + places[row] as usize];
+    median_of(
+        std::array::from_fn::<_, D, _>(|row| cells[row * columns as usize + places[row] as usize]),
+        hash,
+    )
+}
+
+/// The median of what a key's cells, one of each row, say of it.
+#[inline]
+pub(crate) fn median_of<const D: usize>(mut cells: [i64; D], hash: KeyHash) -> i64 {
+    for (row, cell) in cells.iter_mut().enumerate() {
         // What stands at the end of its type stays there.
-        *count = if signed(hash, row, 1) < 0 { cell.saturating_neg() } else { cell };
+        *cell = if signed(hash, row, 1) < 0 { cell.saturating_neg() } else { *cell };
     }
-    counts.sort_unstable();
+    cells.sort_unstable();
     match D % 2 {
-        1 => counts[D / 2],
-        _ => ((i128::from(counts[D / 2 - 1]) + i128::from(counts[D / 2])) / 2) as i64,
+        1 => cells[D / 2],
+        _ => ((i128::from(cells[D / 2 - 1]) + i128::from(cells[D / 2])) / 2) as i64,
     }
 }
 
