@@ -29,6 +29,11 @@ impl Board {
         Self { slots: (0..capacity * slot_words).map(|_| AtomicU64::new(0)).collect(), slot_words }
     }
 
+    /// How many keys there is room for.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len() / self.slot_words
+    }
+
     fn write(&self, slot: usize, key: impl Key) {
         let slot = &self.slots[slot * self.slot_words..][..self.slot_words];
         let version = slot[0].load(Ordering::Relaxed);

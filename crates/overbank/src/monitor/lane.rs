@@ -47,7 +47,7 @@ pub(super) struct Writer<K> {
     spilled: usize,
     /// How often a counter that was to be sent was kept.
     pub(super) kept: u64,
-    /// Counters that are cleared, were to be sent, and were not.
+    /// Counters that are cleared, were to be sent, and were not; of others, for whom.
     owed: Owed<K>,
     /// Counters that are not cleared, were to be sent, and were not: a bit each.
     raised: Box<[u64]>,
@@ -74,12 +74,13 @@ impl Lane {
 
     /// For the worker, before it begins.
     pub(super) fn writer<R: Rule, K: Key>(&self) -> Writer<K> {
-        let (clearing, kept) = if R::CLEARS { (self.cells.len(), 0) } else { (0, self.cells.len()) };
+        let keyed = if R::CLEARS || K::WORDS > 0 { self.cells.len() } else { 0 };
+        let kept = if R::CLEARS { 0 } else { self.cells.len() };
         Writer {
             sender: Sender::default(),
             spilled: 0,
             kept: 0,
-            owed: Owed::new(clearing),
+            owed: Owed::new(keyed),
             raised: vec![0; kept.div_ceil(64)].into(),
             raised_count: 0,
         }
@@ -190,6 +191,10 @@ impl Lane {
             return;
         }
         writer.kept += 1;
+        if K::WORDS > 0 {
+            // About so many elements it takes to come to this rank.
+            writer.owed.keep(cell, key, 1u64.checked_shl(byte.into()).unwrap_or(u64::MAX));
+        }
         let (word, bit) = (&mut writer.raised[cell / 64], 1 << (cell % 64));
         writer.raised_count += usize::from(*word & bit == 0);
         *word |= bit;
@@ -198,7 +203,7 @@ impl Lane {
     /// Sends what could not be sent before, as far as there is room, and publishes all.
     pub(super) fn publish<R: Rule, K: Key>(&self, writer: &mut Writer<K>) {
         // Each counter once at most, which bounds the time however much it holds.
-        for _ in 0..writer.owed.slots() {
+        for _ in 0..if R::CLEARS { writer.owed.slots() } else { 0 } {
             if writer.owed.is_empty() || !self.ring.has_room(&mut writer.sender) {
                 break;
             }
@@ -239,10 +244,11 @@ impl Lane {
         end
     }
 
-    /// Sends a counter that is not cleared, for which there is room, without a key.
+    /// Sends a counter that is not cleared, for which there is room, with the key that it is owed for, if any.
     fn send_raised<R: Rule, K: Key>(&self, writer: &mut Writer<K>, cell: usize) {
         let value = R::widen(self.cells[cell].load(Ordering::Relaxed));
-        self.ring.stage::<()>(&mut writer.sender, cell, value, None);
+        let key = writer.owed.settle(cell, None, 0);
+        self.ring.stage(&mut writer.sender, cell, value, key);
         self.ring.complete(&mut writer.sender);
     }
 

@@ -13,6 +13,7 @@
 //! | [`FlowSizes`]     | count-min             | a flow's size, never too low; the heaviest flows               |
 //! | [`SignedSizes`]   | count sketch          | the same without bias, of weights of either sign               |
 //! | [`DistinctFlows`] | HyperLogLog           | how many flows there are                                       |
+//! | [`Spreaders`]     | Locher's              | the sources with the most distinct items                       |
 //! | [`Quantiles`]     | DDSketch              | quantiles of a value, such as the length of packets            |
 //!
 //! Each gives the sketch of an epoch, or of several, as a value of [`sketch`](crate::sketch), to be asked, merged and kept.
@@ -60,6 +61,7 @@ mod ring;
 mod rows;
 mod rule;
 mod shared;
+mod spreaders;
 mod sync;
 mod tally;
 mod threshold;
@@ -74,6 +76,7 @@ pub use monitored::{Monitored, ReadCounters, Weighed};
 pub use quantiles::{Quantiles, Reading};
 pub use reader::{Reader, WorkerStats};
 pub use rule::{Max, Rule, Signed, Sum};
+pub use spreaders::{Contact, Spreaders};
 pub use threshold::Allocation;
 pub use worker::Worker;
 

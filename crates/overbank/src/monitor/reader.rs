@@ -60,6 +60,11 @@ impl<S: Monitored> Reader<S> {
         self.shared.lanes.len()
     }
 
+    /// How many of the heaviest keys are kept, of each group.
+    pub(super) fn heavy_keys(&self) -> usize {
+        self.shared.boards[0].slots() / self.shared.sketch.groups()
+    }
+
     /// An epoch's total weight, with what is being inserted just now; `None` where the epoch is not kept any more, or has not begun.
     pub fn total_weight(&self, epoch: u64) -> Option<u64> {
         self.shared.total_weight(epoch)

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 mod law;
 mod signed_sizes;
+mod spreaders;
 mod theorems;
 
 const ROWS: usize = 3;

@@ -38,7 +38,8 @@ use crate::error::invalid;
 use crate::{KeyHash, Result};
 use std::sync::LazyLock;
 
-const REGISTERS: usize = 16;
+/// Registers of a cell.
+pub(crate) const REGISTERS: usize = 16;
 /// The highest rank that 4 bits hold.
 const RANK_MAX: u64 = 15;
 /// The standard error of a cell's estimate as a share of its items: 1.04 / sqrt(16), and what the least sketches have more.
@@ -119,6 +120,28 @@ impl Locher {
         let top = TopKeys::new(top, key_bytes_max)?;
         let (cells, sums) = (vec![0; cells], vec![0; depth as usize]);
         Ok(Self { columns, depth, hash_id: hash_id.into(), cells, sums, top })
+    }
+
+    /// The sketch of these cells, row after row, that keeps the `top` best of the sources in `keys`, given by hash and bytes, of up to
+    /// `key_bytes_max` bytes.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new), or [`Error::Incompatible`](crate::Error::Incompatible) for another number of cells.
+    pub(crate) fn from_cells(
+        columns: u32,
+        depth: u32,
+        hash_id: HashId,
+        cells: Vec<u64>,
+        top: usize,
+        key_bytes_max: usize,
+        keys: &[(KeyHash, Vec<u8>)],
+    ) -> Result<Self> {
+        let empty = Self::new(columns, depth, top, key_bytes_max, hash_id)?;
+        require_equal("the number of cells", empty.cells.len(), cells.len())?;
+        let mut sketch = Self { sums: sums_of(&cells, columns), cells, ..empty };
+        let slots = keys.iter().map(|(hash, key)| TopKey { hash: *hash, key, truncated: false });
+        sketch.top = sketch.best_of(slots.collect())?;
+        Ok(sketch)
     }
 
     /// Takes one item of a source in; `key` are the source's bytes, of which the first are kept if it is one of the best.
@@ -210,17 +233,7 @@ impl Locher {
             *cell = greater_ranks(*cell, there);
         }
         self.sums = sums_of(&self.cells, self.columns);
-        let mut slots: Vec<(u64, TopKey<'_>)> = Vec::new();
-        for slot in self.top.iter().chain(other.top.iter()) {
-            slots.push((self.score(slot.hash), slot));
-        }
-        slots.sort_unstable_by(|(a, here), (b, there)| b.cmp(a).then(here.hash.cmp(&there.hash)));
-        slots.dedup_by_key(|(_, slot)| slot.hash);
-        let mut top = TopKeys::new(self.top.capacity(), self.top.key_bytes_max())?;
-        for (score, slot) in slots.into_iter().take(self.top.capacity()) {
-            top.offer_kept(slot.hash, score, slot.key, slot.truncated);
-        }
-        self.top = top;
+        self.top = self.best_of(self.top.iter().chain(other.top.iter()).collect())?;
         Ok(())
     }
 
@@ -296,6 +309,19 @@ impl Locher {
         self.top.offer(source, self.score(source), key);
     }
 
+    /// As many of these sources as are kept, the best first, each once.
+    fn best_of(&self, slots: Vec<TopKey<'_>>) -> Result<TopKeys> {
+        let mut slots: Vec<(u64, TopKey<'_>)> =
+            slots.into_iter().map(|slot| (self.score(slot.hash), slot)).collect();
+        slots.sort_unstable_by(|(a, here), (b, there)| b.cmp(a).then(here.hash.cmp(&there.hash)));
+        slots.dedup_by_key(|(_, slot)| slot.hash);
+        let mut top = TopKeys::new(self.top.capacity(), self.top.key_bytes_max())?;
+        for (score, slot) in slots.into_iter().take(self.top.capacity()) {
+            top.offer_kept(slot.hash, score, slot.key, slot.truncated);
+        }
+        Ok(top)
+    }
+
     /// Of each row: what the source's cell says, and what is in it of others, on average.
     fn rows(&self, source: KeyHash) -> impl Iterator<Item = (f64, f64)> {
         let columns = self.columns;
@@ -334,19 +360,39 @@ fn raise<const D: usize>(
     item: KeyHash,
 ) -> bool {
     let places = keyhash::columns::<D>(source.fold(), u64::from(columns));
-    // 32 bits a row of the pair: 4 for the register, the rest for the rank. A row's upper bits depend on all bits of the pair.
-    let pairs = keyhash::columns::<D>(item.fold() ^ source.low().rotate_left(32), 1 << 32);
+    let ranks = ranks_of::<D>(source, item);
     let mut changed = false;
     for row in 0..D {
         let cell = &mut cells[row * columns as usize + places[row] as usize];
-        let bits = pairs[row] as u32;
-        let rank = u64::from((bits << 4).leading_zeros() + 1).min(RANK_MAX);
-        if rank > rank_in(*cell, bits >> 28) {
-            raise_register(cell, &mut sums[row], bits >> 28, rank);
+        let (register, rank) = ranks[row];
+        if rank > rank_in(*cell, register) {
+            raise_register(cell, &mut sums[row], register, rank);
             changed = true;
         }
     }
     changed
+}
+
+/// The register of a cell and the rank that a pair brings, in each row.
+#[inline(always)]
+pub(crate) fn ranks_of<const D: usize>(source: KeyHash, item: KeyHash) -> [(u32, u64); D] {
+    // 32 bits a row of the pair: 4 for the register, the rest for the rank. A row's upper bits depend on all bits of the pair.
+    let pairs = keyhash::columns::<D>(item.fold() ^ source.low().rotate_left(32), 1 << 32);
+    pairs.map(|pair| {
+        let bits = pair as u32;
+        (bits >> 28, u64::from((bits << 4).leading_zeros() + 1).min(RANK_MAX))
+    })
+}
+
+/// The cell of these ranks, one of each register.
+#[inline]
+pub(crate) fn cell_of(ranks: &[u64]) -> u64 {
+    ranks.iter().rev().fold(0, |cell, &rank| cell << 4 | rank & RANK_MAX)
+}
+
+/// How many items a source's cells hold, those of others with it: the median of the rows.
+pub(crate) fn median_items<const D: usize>(cells: [u64; D]) -> f64 {
+    median::median_of(&mut cells.map(estimate_of))
 }
 
 #[inline]
