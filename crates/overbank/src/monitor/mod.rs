@@ -12,7 +12,7 @@
 //! |-------------------|-----------------------|----------------------------------------------------------------|
 //! | [`FlowSizes`]     | count-min             | a flow's size, never too low; the heaviest flows               |
 //! | [`SignedSizes`]   | count sketch          | the same without bias, of weights of either sign               |
-//! | [`DistinctFlows`] | HyperLogLog           | how many flows there are                                       |
+//! | [`DistinctFlows`] | HyperLogLog           | how many flows there are; [`LogLogFlows`]: by LogLog           |
 //! | [`Spreaders`]     | Locher's              | the sources with the most distinct items                       |
 //! | [`Quantiles`]     | DDSketch              | quantiles of a value, such as the length of packets            |
 //!
@@ -70,7 +70,7 @@ mod worker;
 pub use aggregator::{Aggregator, Polled};
 pub use count_min::{FlowSizes, Packet};
 pub use count_sketch::{SignedPacket, SignedSizes};
-pub use distinct::DistinctFlows;
+pub use distinct::{Distinct, DistinctFlows, LogLogFlows, Registers};
 pub use key::{Flow, Hashed, Key};
 pub use monitored::{Monitored, ReadCounters, Weighed};
 pub use quantiles::{Quantiles, Reading};

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 mod law;
+mod log_log;
 mod signed_sizes;
 mod spreaders;
 mod theorems;
