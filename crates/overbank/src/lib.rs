@@ -20,7 +20,7 @@
 //! | which sources have the most distinct items? | [`Locher`](sketch::Locher) | [`Store::sketch`] | RAM | either way, with bounds |
 //! | was it seen, with removals and counts, in RAM? | [`QuotientFilter`](filter::QuotientFilter) | [`Store::sketch`] | RAM | as the filter |
 //! | what do the rows of each key come to, exactly: counts, sums, extremes? | [`Groups`](aggregate::Groups) | by itself | RAM, some 10 bytes a key of ten | never |
-//! | which flows are heavy right now, of traffic that many cores receive? | [`monitor`] | by itself | RAM, a byte a counter and core | too high, with bounds |
+//! | which flows are heavy right now, how many are there, who talks to the most others, of traffic that many cores receive? | [`monitor`] | by itself | RAM, a byte a counter and core | as the sketch, with bounds |
 //! | all of that about a stream, in one pass of many threads | [`Profile`] | [`Store::profile`] | RAM, counts beyond | all bounds given |
 //!
 //! Every structure of RAM also works by itself, without a store, and goes to bytes and back.

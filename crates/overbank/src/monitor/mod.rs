@@ -15,6 +15,7 @@
 //! | [`DistinctFlows`] | HyperLogLog           | how many flows there are; [`LogLogFlows`]: by LogLog           |
 //! | [`Spreaders`]     | Locher's              | the sources with the most distinct items                       |
 //! | [`Quantiles`]     | DDSketch              | quantiles of a value, such as the length of packets            |
+//! | [`FlowSums`]      | UnivMon               | L2, entropy, number of flows, any such sum; heavy changes      |
 //!
 //! Each gives the sketch of an epoch, or of several, as a value of [`sketch`](crate::sketch), to be asked, merged and kept.
 //!
@@ -65,6 +66,7 @@ mod spreaders;
 mod sync;
 mod tally;
 mod threshold;
+mod univ_mon;
 mod worker;
 
 pub use aggregator::{Aggregator, Polled};
@@ -78,6 +80,7 @@ pub use reader::{Reader, WorkerStats};
 pub use rule::{Max, Rule, Signed, Sum};
 pub use spreaders::{Contact, Spreaders};
 pub use threshold::Allocation;
+pub use univ_mon::{FlowChange, FlowSums};
 pub use worker::Worker;
 
 use crate::Result;

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+mod flow_sums;
 mod law;
 mod log_log;
 mod signed_sizes;

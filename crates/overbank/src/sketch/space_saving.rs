@@ -482,13 +482,18 @@ impl SpaceSaving {
     }
 
     /// A sketch of this shape of keys that were [`admitted`](Self::admit): of each, what it has weighed since, and what it was estimated
-    /// at before.
-    pub(super) fn of_admitted(&self, keys: &[(HeavyKey<'_>, u64, u64)]) -> Result<Self> {
+    /// at before. One that is absent has weighed at most the least count or `missed`.
+    pub(super) fn of_admitted(&self, keys: &[(HeavyKey<'_>, u64, u64)], missed: u64) -> Result<Self> {
         let claims =
             keys.iter().map(|&(key, held, error)| Claim { key, count: held.saturating_add(error), error });
         let claims: Vec<Claim<'_>> = claims.collect();
         let total_weight = claims.iter().fold(0, |sum: u64, claim| sum.saturating_add(claim.count));
-        self.with_claims(&claims, total_weight, 0)
+        self.with_claims(&claims, total_weight, missed)
+    }
+
+    /// What an absent key may have weighed where the least count is less, or a slot free.
+    pub(super) fn missed(&self) -> u64 {
+        self.missed
     }
 
     /// A sketch of this shape with these keys; one that is absent has weighed at most the least count or `missed`.

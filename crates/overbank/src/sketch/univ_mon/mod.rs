@@ -122,6 +122,43 @@ impl UnivMon {
         Ok(Self { hash_id, strata })
     }
 
+    /// An empty sketch's shape with these strata, each by its weight and its count sketch's cells, and the heaviest of these keys. Where the
+    /// cells are those of the keys' estimates, and of nothing else, the estimates are taken to be exact.
+    ///
+    /// # Accuracy
+    /// They are exact but with probability [`UNSEEN`] over the choice of the seed: another key would have to meet one of them in all rows,
+    /// with the same sign relative to it in each.
+    ///
+    /// # Errors
+    /// [`Error::Incompatible`](crate::Error::Incompatible) for another number of strata or cells.
+    pub(crate) fn of_cells(&self, strata: Vec<(u64, Vec<i64>)>, keys: &[(KeyHash, Vec<u8>)]) -> Result<Self> {
+        require_equal("the number of levels", self.strata.len(), strata.len())?;
+        let stratum = |(at, (weight, cells)): (usize, (u64, Vec<i64>))| -> Result<Stratum> {
+            let sizes = cells.chunks_exact(self.columns() as usize);
+            let sizes =
+                sizes.map(|row| row.iter().fold(0u64, |sum, cell| sum.saturating_add(cell.unsigned_abs())));
+            // Cells that were read while others were added may be ahead of the weight.
+            let weight = sizes.fold(weight, u64::max);
+            let counts = CountSketch::from_cells(self.columns(), self.depth(), self.hash_id, weight, cells)?;
+            let own = keys.iter().filter(|key| self.stratum_of(key.0) == at);
+            let mut known: Vec<(KeyHash, &[u8], u64)> =
+                own.map(|(hash, key)| (*hash, &key[..], past(&counts, *hash))).collect();
+            known.retain(|key| key.2 > 0);
+            let is_exact = are_all(&counts, &known);
+            known.sort_unstable_by_key(|&(hash, _, count)| (Reverse(count), hash));
+            known.truncate(self.heavy_max());
+            let claims = known.into_iter().map(|(hash, key, count)| {
+                let key = HeavyKey { hash, key, truncated: false, count: CountBounds::default() };
+                if is_exact { (key, count, 0) } else { (key, 0, count) }
+            });
+            let missed = if is_exact { 0 } else { u64::MAX };
+            let heavy = self.strata[at].heavy.of_admitted(&claims.collect::<Vec<_>>(), missed)?;
+            Ok(Stratum { counts, heavy })
+        };
+        let strata = strata.into_iter().enumerate().map(stratum).collect::<Result<_>>()?;
+        Ok(Self { hash_id: self.hash_id, strata })
+    }
+
     /// Adds `weight` to the key of this hash, of whose bytes the first are kept if it is heavy.
     ///
     /// # Cost
@@ -133,9 +170,8 @@ impl UnivMon {
         if weight == 0 {
             return;
         }
-        // While there is room, no key was ever without a slot: one that has none is new.
-        let has_room = heavy.len() < heavy.capacity();
-        heavy.admit(hash, weight, || if has_room { 0 } else { past(counts, hash) }, || key);
+        let is_new = keeps_every_key(heavy);
+        heavy.admit(hash, weight, || if is_new { 0 } else { past(counts, hash) }, || key);
         let mut rest = weight;
         while rest > 0 {
             let step = rest.min(i64::MAX as u64);
@@ -299,7 +335,7 @@ impl UnivMon {
                 .collect();
             claims.sort_unstable_by_key(|(key, held, past)| (Reverse(held.saturating_add(*past)), key.hash));
             claims.truncate(here.heavy.capacity());
-            let heavy = here.heavy.of_admitted(&claims)?;
+            let heavy = here.heavy.of_admitted(&claims, here.heavy.missed().max(there.heavy.missed()))?;
             here.counts.merge(&there.counts)?;
             here.heavy = heavy;
         }
@@ -402,7 +438,7 @@ impl UnivMon {
 
     #[inline]
     fn stratum_of(&self, hash: KeyHash) -> usize {
-        deepest_level(hash).min(self.strata.len() - 1)
+        stratum_of(hash, self.strata.len())
     }
 
     fn require_equal_shape(&self, other: &Self) -> Result<()> {
@@ -458,7 +494,7 @@ impl Stratum {
     fn parts(&self, hash: KeyHash) -> (u64, u64) {
         match self.heavy.present(hash) {
             Some(count) => (count.lower, count.upper - count.lower),
-            None if self.heavy.len() < self.heavy.capacity() => (0, 0),
+            None if keeps_every_key(&self.heavy) => (0, 0),
             None => (0, past(&self.counts, hash)),
         }
     }
@@ -472,6 +508,35 @@ impl Stratum {
             other.heavy.key_bytes_max(),
         )
     }
+}
+
+/// The probability that [`UnivMon::of_cells`] takes a stratum's estimates for exact, though there is a key that it was not given.
+const UNSEEN: f64 = 1e-9;
+
+/// Whether these keys of a stratum, each with its estimate, are all there are.
+fn are_all(counts: &CountSketch, keys: &[(KeyHash, &[u8], u64)]) -> bool {
+    let sum = keys.iter().map(|key| u128::from(key.2)).sum::<u128>();
+    if counts.saturated() || sum != u128::from(counts.total_weight()) {
+        return false;
+    }
+    let pair = (2.0 * f64::from(counts.columns())).powi(-(counts.depth() as i32));
+    if keys.len() as f64 * pair > UNSEEN {
+        return false;
+    }
+    let mut rest = counts.clone();
+    keys.iter().for_each(|&(hash, _, count)| rest.update(hash, -(count as i64)));
+    rest.cells.iter().all(|&cell| cell == 0)
+}
+
+/// Whether no key ever was without a slot: one that has none did not come.
+fn keeps_every_key(heavy: &SpaceSaving) -> bool {
+    heavy.len() < heavy.capacity() && heavy.missed() == 0
+}
+
+/// The stratum of a key in a sketch of so many.
+#[inline]
+pub(crate) fn stratum_of(hash: KeyHash, strata: usize) -> usize {
+    deepest_level(hash).min(strata - 1)
 }
 
 /// The deepest level that a key would pass to if there were no last one.
