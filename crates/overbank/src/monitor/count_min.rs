@@ -115,7 +115,8 @@ impl<K: Key, const D: usize> Reader<FlowSizes<K, D>> {
     /// carry. `None` where one of the epochs is not kept any more, or has not begun, or `last` is before `first`.
     ///
     /// # Accuracy
-    /// Each counter is one that a sketch of all traffic had at a moment of the call. Where nothing is inserted meanwhile, it is that sketch.
+    /// Each counter is one that a sketch of all traffic had at a moment of the call. Where nothing is inserted meanwhile, it is that
+    /// sketch.
     ///
     /// # Cost
     /// A byte a counter and worker.

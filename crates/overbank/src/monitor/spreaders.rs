@@ -126,8 +126,8 @@ impl<K: Key, const D: usize> Monitored for Spreaders<K, D> {
 }
 
 impl<K: Key, const D: usize> Reader<Spreaders<K, D>> {
-    /// The sources of the epochs `first..=last` as a sketch, to be asked, merged or stored: all cells, and of the sources that the aggregator
-    /// knows, the best. `None` where one of the epochs is not kept any more, or has not begun, or `last` is before `first`.
+    /// The sources of the epochs `first..=last` as a sketch, to be asked, merged or stored: all cells, and of the sources that the
+    /// aggregator knows, the best. `None` where one of the epochs is not kept any more, or has not begun, or `last` is before `first`.
     ///
     /// # Accuracy
     /// Each register is one that a sketch of all traffic had at a moment of the call, so no cell is behind what had been inserted when the

@@ -6,8 +6,8 @@
 //!   level 2   │ D rows of counters │ weight │     …                     τ / 4
 //! ```
 //!
-//! As in [`UnivMon`], a packet changes the counters of its flow's deepest level only. What a level lacks counts twice at the level before it, so
-//! its threshold is half as high. The aggregator keeps the heaviest flows of each level.
+//! As in [`UnivMon`], a packet changes the counters of its flow's deepest level only. What a level lacks counts twice at the level before
+//! it, so its threshold is half as high. The aggregator keeps the heaviest flows of each level.
 
 use super::key::{Hashed, Key, bytes_of};
 use super::monitored::{Monitored, ReadCounters, Weighed};
@@ -173,8 +173,8 @@ impl<K: Key, const D: usize> Reader<FlowSums<K, D>> {
     /// not begun, or `last` is before `first`.
     ///
     /// # Accuracy
-    /// Each counter is one that a sketch of all traffic had at a moment of the call; where nothing is inserted meanwhile, it is that sketch's.
-    /// Sizes of heavy flows are the count sketch's estimates. Of a level whose counters are those of the flows that are known, and of
+    /// Each counter is one that a sketch of all traffic had at a moment of the call; where nothing is inserted meanwhile, it is that
+    /// sketch's. Sizes of heavy flows are the count sketch's estimates. Of a level whose counters are those of the flows that are known, and of
     /// nothing else, they are taken to be exact, as they are but with probability 1e-9 over the seed; while every flow is known, sums are
     /// so too.
     ///

@@ -67,8 +67,8 @@ pub(super) fn obey<S: Monitored, I: Ideal<S>>(
                 }
             }
             Move::Ask => {
-                for epoch in epoch.saturating_sub(1)..=epoch {
-                    ideals[epoch].compare(&reader, epoch as u64, epoch as u64);
+                for (epoch, ideal) in (0..).zip(&ideals).skip(epoch.saturating_sub(1)) {
+                    ideal.compare(&reader, epoch, epoch);
                 }
             }
         }

@@ -41,8 +41,8 @@ proptest! {
     }
 }
 
-/// The trap of an estimate without a correction for few flows, and that of flows dealt out in turn: each worker sees each flow, and an empty
-/// LogLog of 1024 registers would be one of 400 flows by the formula for many.
+/// The trap of an estimate without a correction for few flows, and that of flows dealt out in turn: each worker sees each flow, and an
+/// empty LogLog of 1024 registers would be one of 400 flows by the formula for many.
 #[test]
 fn few_flows_are_few() {
     let Monitor { mut workers, reader, .. } = MonitorOptions::new(16).start(shape(10)).expect("valid");

@@ -141,7 +141,7 @@ fn round_robin_finds_the_heavy_flows_of_either_sign() {
         for i in 0..60_000 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let rank = (1000f64.powf((state >> 11) as f64 / (1u64 << 53) as f64) - 1.0) as usize;
-            let weight = if rank % 2 == 0 { 1 } else { -1 };
+            let weight = if rank.is_multiple_of(2) { 1 } else { -1 };
             sizes[rank] += weight;
             workers[i % count].insert(signed(rank as u64, weight));
             if i % 200 == 0 {

@@ -137,6 +137,20 @@ fn while_there_is_room_every_spreader_is_known() {
     assert_eq!(shown, (0..20).collect::<Vec<_>>());
 }
 
+/// A rank is never above 15, whatever the least source that is known weighs.
+#[test]
+fn a_greater_spreader_takes_the_place_of_a_lesser() {
+    let Monitor { mut workers, mut aggregator, reader } =
+        MonitorOptions::new(1).heavy_keys(1).start(shape(256)).expect("valid");
+    for (source, items) in [(1, 200), (2, 2000)] {
+        let contacts: Vec<_> = (0..items).map(|item| contact(source, item)).collect();
+        workers[0].insert_batch(&contacts);
+        while aggregator.poll(|| 0).applied > 0 {}
+        let shown = reader.top_spreaders(0, 0, 9).expect("live");
+        assert_eq!(shown.iter().map(|shown| shown.0.key).collect::<Vec<_>>(), [source]);
+    }
+}
+
 /// Contacts dealt out in turn to 16 workers, the hard case that a partition by hash hides, among 2000 sources of one item.
 #[test]
 fn round_robin_finds_the_spreaders() {

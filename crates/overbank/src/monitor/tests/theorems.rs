@@ -68,7 +68,8 @@ fn theorem_3_bounds_what_the_aggregator_was_sent() {
     const ROWS: usize = 7;
     let (failure, unsent) = (0.4375f64.powf(ROWS as f64 / 2.0), bounds::unsent(10, WORKERS as u32));
     // Every third flow's weights are negative.
-    let weight_of = |flow: u64, weight: u64| if flow % 3 == 0 { -(weight as i64) } else { weight as i64 };
+    let weight_of =
+        |flow: u64, weight: u64| if flow.is_multiple_of(3) { -(weight as i64) } else { weight as i64 };
     let mut sizes = [0i64; 100];
     sizes[0] = weight_of(0, FIRST);
     packets().for_each(|flow| sizes[flow as usize] += weight_of(flow, 1));

@@ -13,7 +13,8 @@
 //!    all use the same columns; a key's estimate comes from its own stratum, which has fewer others.
 //! 2. The heavy keys of a level are the heaviest of those of its strata: who is among the `top` heaviest of a level is so in its
 //!    stratum.
-//! 3. While a stratum has at most `top` keys, all of them are kept with their exact counts.
+//! 3. While a stratum has at most `top` keys, all of them are kept with their exact counts; but of one whose cells a
+//!    [`monitor`](crate::monitor) kept, those that it knows, and the stratum says whether there may be others.
 //! 4. A stratum's total weight is that of its keys; both stop at `u64::MAX`, and beyond `i64::MAX` no bound is known.
 //!
 //! | operation          | CPU                           | memory touched                    |
@@ -122,8 +123,8 @@ impl UnivMon {
         Ok(Self { hash_id, strata })
     }
 
-    /// An empty sketch's shape with these strata, each by its weight and its count sketch's cells, and the heaviest of these keys. Where the
-    /// cells are those of the keys' estimates, and of nothing else, the estimates are taken to be exact.
+    /// An empty sketch's shape with these strata, each by its weight and its count sketch's cells, and the heaviest of these keys. Where
+    /// the cells are those of the keys' estimates, and of nothing else, the estimates are taken to be exact.
     ///
     /// # Accuracy
     /// They are exact but with probability [`UNSEEN`] over the choice of the seed: another key would have to meet one of them in all rows,
