@@ -50,7 +50,7 @@ fn packets() -> impl Strategy<Value = Packet<u64>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(20))]
 
     /// Also the trap of levels whose rows are hashed anew: each level's count sketch is the ideal one's, byte for byte.
     #[test]
