@@ -174,9 +174,9 @@ impl<K: Key, const D: usize> Reader<FlowSums<K, D>> {
     ///
     /// # Accuracy
     /// Each counter is one that a sketch of all traffic had at a moment of the call; where nothing is inserted meanwhile, it is that
-    /// sketch's. Sizes of heavy flows are the count sketch's estimates. Of a level whose counters are those of the flows that are known, and of
-    /// nothing else, they are taken to be exact, as they are but with probability 1e-9 over the seed; while every flow is known, sums are
-    /// so too.
+    /// sketch's. Sizes of heavy flows are the count sketch's estimates. Of a level whose counters are those of the flows that are known,
+    /// and of nothing else, they are taken to be exact, as they are but with probability 1e-9 over the seed; while every flow is known,
+    /// sums are so too.
     ///
     /// # Cost
     /// A byte a counter and worker.
