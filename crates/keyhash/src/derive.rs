@@ -61,6 +61,15 @@ pub fn columns<const D: usize>(fold: u64, width: u64) -> [u64; D] {
     rows.map(|row| row.column(fold, width))
 }
 
+/// [`columns`] of `2^lg_width`, for `lg_width` of 1 to 32, in half the instructions: without the second multiplication.
+#[inline]
+pub fn columns_of_power<const D: usize>(fold: u64, lg_width: u32) -> [u64; D] {
+    debug_assert!((1..=32).contains(&lg_width), "2^{lg_width} columns");
+    let rows = const { Row::first::<D>() };
+    // The top 32 bits are what the multiplication leaves there.
+    rows.map(|row| row.product(fold).wrapping_shr(u64::BITS.wrapping_sub(lg_width)))
+}
+
 /// The column of one row: `column(fold, r, width) == columns(fold, width)[r]`, for depths known only at run
 /// time. The constants of the first 16 rows come from a table.
 #[inline]
@@ -95,8 +104,13 @@ impl Row {
     }
 
     #[inline(always)]
+    const fn product(self, fold: u64) -> u64 {
+        (fold ^ self.salt).wrapping_mul(self.multiplier)
+    }
+
+    #[inline(always)]
     const fn column(self, fold: u64, width: u64) -> u64 {
-        let mixed = (fold ^ self.salt).wrapping_mul(self.multiplier);
+        let mixed = self.product(fold);
         // The upper half of a product depends on all bits; the fold lets a wide range see both halves.
         range_of(mixed ^ (mixed >> 32), width)
     }
@@ -152,6 +166,13 @@ mod tests {
                 prop_assert!(found < width);
                 prop_assert_eq!(found, column(fold, row as u32, width));
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn columns_of_a_power_are_columns(fold: u64, lg_width in 1u32..=32) {
+            prop_assert_eq!(columns_of_power::<9>(fold, lg_width), columns::<9>(fold, 1 << lg_width));
         }
     }
 

@@ -12,7 +12,7 @@ extern crate std;
 mod derive;
 mod hasher;
 
-pub use derive::{column, columns, range_of, split_quotient};
+pub use derive::{column, columns, columns_of_power, range_of, split_quotient};
 pub use hasher::{HashKind, KeyHasher, Seed, UnknownHashKind};
 
 /// The full 128-bit hash of a key. Its numeric order is hash order.
