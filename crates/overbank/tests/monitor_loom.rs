@@ -71,7 +71,7 @@ mod sync {
     }
 }
 
-use lane::Lane;
+use lane::{Lane, Limit};
 use loom::model::Builder;
 use loom::sync::Arc;
 use monitored::Monitored;
@@ -129,6 +129,7 @@ fn a_ring_gives_every_message_once_and_in_order() {
 
 /// A worker changes counters, an aggregator applies, a query reads all the while.
 struct Scene {
+    cells: usize,
     lanes: Vec<Lane>,
     tally: Tally,
     /// How many additions of the first worker have ended.
@@ -138,14 +139,22 @@ struct Scene {
 impl Scene {
     fn new(cells: usize, lg_slots: u32, workers: usize) -> Arc<Self> {
         let lanes = (0..workers).map(|_| Lane::new(cells, lg_slots, 0)).collect();
-        Arc::new(Self { lanes, tally: Tally::new(cells, workers), ended: AtomicU64::new(0) })
+        Arc::new(Self { cells, lanes, tally: Tally::new(cells, workers), ended: AtomicU64::new(0) })
     }
 
     fn work<R: Rule>(&self, worker: usize, changes: &[(usize, u64)], tau: u8) {
         let lane = &self.lanes[worker];
         let mut writer = lane.writer::<R, ()>();
+        let limit = Limit::new(tau);
         for (&(cell, amount), ended) in changes.iter().zip(1..) {
-            lane.change::<R, ()>(&mut writer, cell, amount, tau, ());
+            lane.half(0, self.cells).change::<R, ()>(
+                &mut writer,
+                cell,
+                amount,
+                limit,
+                &mut limit.clone(),
+                (),
+            );
             lane.publish::<R, ()>(&mut writer);
             if worker == 0 {
                 self.ended.store(ended, Ordering::Release);

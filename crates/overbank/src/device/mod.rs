@@ -23,6 +23,7 @@ pub(crate) mod block;
 #[cfg(feature = "internals")]
 pub mod block;
 mod buffer;
+pub(crate) mod clock;
 pub mod file;
 pub mod memory;
 pub(crate) mod pool;

@@ -4,6 +4,7 @@
 //! calls `spawn` panics then; here a refusal is a value. No thread of this library is needed for an answer: each use says what it
 //! does with fewer, or with none.
 
+use std::any::Any;
 use std::io;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
@@ -25,6 +26,12 @@ pub(crate) fn start_scoped<'scope, T: Send + 'scope>(
 ) -> io::Result<ScopedJoinHandle<'scope, T>> {
     permitted()?;
     builder(name, None).spawn_scoped(scope, work)
+}
+
+/// What a thread that panicked said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text")
 }
 
 fn builder(name: &str, stack_bytes: Option<usize>) -> Builder {

@@ -8,6 +8,9 @@ use super::rule::Rule;
 use super::shared::{Shared, State};
 use super::sync::{Ordering, fence};
 use super::threshold::{Allocation, Threshold};
+use super::worker::Worker;
+use crate::Result;
+use crate::error::invalid;
 use std::sync::Arc;
 
 /// Messages taken from one worker before the next one's turn.
@@ -83,14 +86,14 @@ impl<S: Monitored> Aggregator<S> {
         }
         self.messages = self.messages.wrapping_add(polled.applied);
         polled.queue = self.queue();
+        self.settle();
         let (epoch, _) = self.shared.control();
         let now_ns = clock();
-        if self.threshold.observe(now_ns, polled.queue, self.shared.live_weight(epoch)) {
+        if self.threshold.observe(now_ns, polled.queue, || self.shared.live_weight(epoch)) {
             self.shared.set_control(epoch, self.threshold.tau());
             self.tau_max_seen = self.tau_max_seen.max(self.threshold.tau());
         }
-        self.settle();
-        polled.rest_ns = self.policy.rest_ns(clock().saturating_sub(began_ns));
+        polled.rest_ns = self.policy.rest_ns(now_ns.saturating_sub(began_ns));
         polled
     }
 
@@ -107,6 +110,29 @@ impl<S: Monitored> Aggregator<S> {
         Some(epoch)
     }
 
+    /// Takes over all that these workers hold, and ends them: its own counters of the current epoch then say what queries say, as far as
+    /// these workers go. Nobody else need poll meanwhile. Flows whose counters never reached the threshold stay without a name.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption) where a worker is another monitor's; those before it are taken over.
+    pub fn drain(&mut self, workers: Vec<Worker<S>>) -> Result<()> {
+        for mut worker in workers {
+            let Some(index) = worker.index_in(&self.shared) else {
+                return invalid(
+                    "workers",
+                    "of another monitor",
+                    "give each monitor's workers to its own aggregator",
+                );
+            };
+            let mut from = Some(0);
+            while let Some(at) = from {
+                from = worker.flush(at);
+                self.take_published_by(index);
+            }
+        }
+        Ok(())
+    }
+
     /// The threshold.
     pub fn tau(&self) -> u8 {
         self.threshold.tau()
@@ -120,6 +146,26 @@ impl<S: Monitored> Aggregator<S> {
     /// How many messages were applied.
     pub fn messages(&self) -> u64 {
         self.messages
+    }
+
+    pub(super) fn policy(&self) -> Allocation {
+        self.policy
+    }
+
+    /// Whether there is work to do at an epoch that is over, without waiting for a worker.
+    pub(super) fn is_settling(&self) -> bool {
+        !matches!(self.settling, None | Some(Settling::Leaving))
+    }
+
+    /// Applies what has been published by now.
+    pub(super) fn take_published(&mut self) {
+        (0..self.receivers.len()).for_each(|worker| self.take_published_by(worker));
+    }
+
+    fn take_published_by(&mut self, worker: usize) {
+        let waiting = self.shared.lanes[worker].ring.waiting(&mut self.receivers[worker]);
+        let applied = self.take(worker, waiting);
+        self.messages = self.messages.wrapping_add(applied);
     }
 
     fn queue(&mut self) -> u64 {
@@ -163,11 +209,8 @@ impl<S: Monitored> Aggregator<S> {
                 let has_left = |state: &State| state.epoch.load(Ordering::Acquire) > old;
                 let is_over = shared.states.iter().all(|state| has_left(&state.0));
                 // What the workers published before they left is seen by now; younger messages are of the current epoch.
-                for worker in 0..if is_over { self.receivers.len() } else { 0 } {
-                    let waiting = shared.lanes[worker].ring.waiting(&mut self.receivers[worker]);
-                    self.take(worker, waiting);
-                }
                 if is_over {
+                    self.take_published();
                     archived.tag.store(0, Ordering::Relaxed);
                     fence(Ordering::Release);
                 }

@@ -16,6 +16,8 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSizes<K, const D: usize> {
     columns: u32,
+    /// 0 unless the columns are that power of two, as they usually are, and more than one.
+    lg_columns: u32,
     keys: PhantomData<fn() -> K>,
 }
 
@@ -37,7 +39,8 @@ impl<K: Key, const D: usize> FlowSizes<K, D> {
     /// [`Error::InvalidOption`](crate::Error::InvalidOption) without columns or rows, or with more than 2^23 counters.
     pub fn new(columns: u32) -> Result<Self> {
         rows::require(columns, 1, D, 1)?;
-        Ok(Self { columns, keys: PhantomData })
+        let lg_columns = if columns.is_power_of_two() { columns.ilog2() } else { 0 };
+        Ok(Self { columns, lg_columns, keys: PhantomData })
     }
 
     /// Counters of a row.
@@ -68,7 +71,11 @@ impl<K: Key, const D: usize> Monitored for FlowSizes<K, D> {
     #[inline(always)]
     fn visit(&self, packet: Packet<K>, mut change: impl FnMut(usize, u64)) {
         let mut first = 0usize;
-        for column in keyhash::columns::<D>(packet.hash.fold(), self.columns.into()) {
+        let columns = match self.lg_columns {
+            0 => keyhash::columns::<D>(packet.hash.fold(), self.columns.into()),
+            lg_columns => keyhash::columns_of_power::<D>(packet.hash.fold(), lg_columns),
+        };
+        for column in columns {
             change(first.wrapping_add(column as usize), packet.weight);
             first = first.wrapping_add(self.columns as usize);
         }

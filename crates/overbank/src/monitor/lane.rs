@@ -12,8 +12,9 @@
 //!    staged. From the odd number on the sum is in the message and not in the counter, whatever the cells say: the counter holds `rest`,
 //!    which is 0 unless the sum has more bits than a message.
 //! 3. Nothing wraps and nothing is lost where the ring is full: the counter stays, and what the byte has no room for goes to the spill.
-//!    The next addition to that counter tries again, or [`publish`](Lane::publish), as far as [`Owed`] remembers it. A rest is sent in the
-//!    same way.
+//!    What the ring has room for later is sent with the next addition to that counter, or by [`publish`](Lane::publish), as far as
+//!    [`Owed`] remembers it. A rest is sent in the same way. In a batch, elements after one that found the ring full do not try it, up to
+//!    [`PATIENCE`] of them: their counters grow, and nothing is noted of them.
 //! 4. For every addition that had ended when a read began, the read finds its weight once: in the cell, in the spill, or in a message
 //!    that the reader was not told to have been applied. Of additions that go on meanwhile it finds any, each whole or not at all.
 //!
@@ -29,6 +30,29 @@ use super::sync::{AtomicU8, AtomicU64, OnceLock, Ordering, fence, spin_loop};
 
 /// So many counters are read together at most.
 pub(super) const PLACES_MAX: usize = 64;
+
+/// After so many elements of a batch a full ring is tried again: those of one receive call.
+pub(super) const PATIENCE: usize = 32;
+
+/// When a counter is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    /// When it reaches this.
+    pub(super) tau: u8,
+    /// Whether the ring is tried, or known to be full.
+    pub(super) tries: bool,
+}
+
+impl Limit {
+    pub(super) fn new(tau: u8) -> Self {
+        Self { tau, tries: true }
+    }
+
+    /// For the elements after one that found the ring full.
+    pub(super) fn patient<R: Rule>() -> Self {
+        Self { tau: R::TAU_MAX, tries: false }
+    }
+}
 
 /// What a worker, the aggregator and queries share.
 #[derive(Debug)]
@@ -86,30 +110,21 @@ impl Lane {
         }
     }
 
-    /// Changes a counter, and sends it if that is due.
-    #[inline(always)]
-    pub(super) fn change<R: Rule, K: Key>(
+    /// The `count` counters from `first` on, for an epoch.
+    #[inline]
+    pub(super) fn half(&self, first: usize, count: usize) -> Half<'_> {
+        Half { lane: self, cells: &self.cells[first..][..count], first }
+    }
+
+    /// Sends a counter with `amount` more and clears it, up to what a message has no room for, or keeps it if the ring is full; whether
+    /// there was room.
+    fn send<R: Rule, K: Key>(
         &self,
         writer: &mut Writer<K>,
         cell: usize,
         amount: u64,
-        tau: u8,
-        key: K,
-    ) {
-        let place = &self.cells[cell];
-        let before = place.load(Ordering::Relaxed);
-        match R::add_below(before, amount, tau) {
-            // A rank seldom changes, and what is not written stays in other cores' caches.
-            Some(byte) if R::CLEARS || byte != before => place.store(byte, Ordering::Relaxed),
-            Some(_) => {}
-            None if R::CLEARS => self.send::<R, K>(writer, cell, amount, Some(key)),
-            None => self.raise::<R, K>(writer, cell, amount, key),
-        }
-    }
-
-    /// Sends a counter with `amount` more and clears it, up to what a message has no room for, or keeps it if the ring is full.
-    #[inline(never)]
-    fn send<R: Rule, K: Key>(&self, writer: &mut Writer<K>, cell: usize, amount: u64, key: Option<K>) {
+        key: Option<K>,
+    ) -> bool {
         let place = &self.cells[cell];
         let spill = self.spill.get().filter(|_| writer.spilled > 0).map(|spill| &spill[cell]);
         let spilled = spill.map_or(0, |spill| spill.load(Ordering::Relaxed));
@@ -128,15 +143,25 @@ impl Lane {
             } else {
                 self.send_part::<R, K>(writer, cell, value, rest, key);
             }
-            return;
+            return true;
         }
         writer.kept += 1;
         if let Some(key) = key {
             writer.owed.keep(cell, key, R::size(amount));
         }
-        match R::narrow(sum) {
+        self.keep::<R, K>(writer, cell, amount);
+        false
+    }
+
+    /// Adds to a counter that is not sent.
+    fn keep<R: Rule, K: Key>(&self, writer: &mut Writer<K>, cell: usize, amount: u64) {
+        let place = &self.cells[cell];
+        match R::narrow(R::join(R::widen(place.load(Ordering::Relaxed)), amount)) {
             Some(byte) => place.store(byte, Ordering::Relaxed),
-            None => self.spill(writer, cell, R::join(spilled, amount)),
+            None => {
+                let spilled = self.spill.get().map_or(0, |spill| spill[cell].load(Ordering::Relaxed));
+                self.spill(writer, cell, R::join(spilled, amount));
+            }
         }
     }
 
@@ -172,16 +197,22 @@ impl Lane {
     }
 
     /// Puts beside a byte what it has no room for.
-    #[cold]
     fn spill<K>(&self, writer: &mut Writer<K>, cell: usize, value: u64) {
-        let spill = self.spill.get_or_init(|| self.cells.iter().map(|_| AtomicU64::new(0)).collect());
+        let spill = match self.spill.get() {
+            Some(spill) => spill,
+            None => self.allocate_spill(),
+        };
         let before = spill[cell].load(Ordering::Relaxed);
         spill[cell].store(value, Ordering::Relaxed);
         writer.spilled = writer.spilled + usize::from(value != 0) - usize::from(before != 0);
     }
 
+    #[cold]
+    fn allocate_spill(&self) -> &[AtomicU64] {
+        self.spill.get_or_init(|| self.cells.iter().map(|_| AtomicU64::new(0)).collect())
+    }
+
     /// Raises a counter that is not cleared when sent, and sends it, or notes that this is still to be done.
-    #[inline(never)]
     fn raise<R: Rule, K: Key>(&self, writer: &mut Writer<K>, cell: usize, amount: u64, key: K) {
         let Some(byte) = R::narrow(amount) else { return };
         self.cells[cell].store(byte, Ordering::Relaxed);
@@ -320,5 +351,74 @@ impl Lane {
         if let Some(spill) = self.spill.get() {
             spill[cell].store(0, Ordering::Relaxed);
         }
+    }
+}
+
+/// The counters of one epoch, which are half of a lane's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Half<'a> {
+    lane: &'a Lane,
+    cells: &'a [AtomicU8],
+    /// Where they begin.
+    first: usize,
+}
+
+impl Half<'_> {
+    /// Changes a counter, and sends it if that is due; if the ring is full, `next` becomes the limit of the next elements.
+    #[inline(always)]
+    pub(super) fn change<R: Rule, K: Key>(
+        self,
+        writer: &mut Writer<K>,
+        cell: usize,
+        amount: u64,
+        limit: Limit,
+        next: &mut Limit,
+        key: K,
+    ) {
+        let place = &self.cells[cell];
+        let before = place.load(Ordering::Relaxed);
+        if !R::CLEARS {
+            // A rank seldom rises, which the processor foresees, unlike a comparison with the threshold. And what is not written stays in
+            // other cores' caches.
+            if R::join(R::widen(before), amount) != R::widen(before) {
+                self.raise::<R, K>(writer, cell, amount, limit.tau, key);
+            }
+            return;
+        }
+        match R::add_below(before, amount, limit.tau) {
+            Some(byte) => place.store(byte, Ordering::Relaxed),
+            None if self.cross::<R, K>(writer, cell, amount, limit.tries, key) => {}
+            None => *next = Limit::patient::<R>(),
+        }
+    }
+
+    /// Raises a counter that is not cleared.
+    #[cold]
+    #[inline(never)]
+    fn raise<R: Rule, K: Key>(self, writer: &mut Writer<K>, cell: usize, amount: u64, tau: u8, key: K) {
+        match R::add_below(self.cells[cell].load(Ordering::Relaxed), amount, tau) {
+            Some(byte) => self.cells[cell].store(byte, Ordering::Relaxed),
+            None => self.lane.raise::<R, K>(writer, self.first + cell, amount, key),
+        }
+    }
+
+    /// Changes a counter that reaches the threshold and is cleared; whether it was sent. Cold, so that the loop which calls it keeps the
+    /// processor's registers.
+    #[cold]
+    #[inline(never)]
+    fn cross<R: Rule, K: Key>(
+        self,
+        writer: &mut Writer<K>,
+        cell: usize,
+        amount: u64,
+        tries: bool,
+        key: K,
+    ) -> bool {
+        let cell = self.first + cell;
+        if tries {
+            return self.lane.send::<R, K>(writer, cell, amount, Some(key));
+        }
+        self.lane.keep::<R, K>(writer, cell, amount);
+        false
     }
 }

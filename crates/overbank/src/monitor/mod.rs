@@ -43,7 +43,8 @@
 //! Deviations. Queries read the workers' counters too: in shared memory that costs no message, and takes the error `k' τ` away
 //! (section 5.1), so τ decides only how soon a key is known. Epochs end without a flush: each counter has two halves, a worker goes over
 //! to the other in one step, and the aggregator adds up what was left. A full ring keeps the counter, where the published code lets its
-//! byte wrap. The CPU limit is a rest that the caller takes, not a signal that stops a process.
+//! byte wrap. The CPU limit is a rest that the caller or a
+//! [`Poller`] takes, not a signal that stops a process.
 
 mod aggregator;
 pub mod bounds;
@@ -56,6 +57,7 @@ mod lane;
 mod message;
 mod monitored;
 mod owed;
+mod poller;
 mod quantiles;
 mod reader;
 mod ring;
@@ -75,6 +77,7 @@ pub use count_sketch::{SignedPacket, SignedSizes};
 pub use distinct::{Distinct, DistinctFlows, LogLogFlows, Registers};
 pub use key::{Flow, Hashed, Key};
 pub use monitored::{Monitored, ReadCounters, Weighed};
+pub use poller::{Poller, Refused};
 pub use quantiles::{Quantiles, Reading};
 pub use reader::{Reader, WorkerStats};
 pub use rule::{Max, Rule, Signed, Sum};
@@ -127,7 +130,7 @@ pub struct MonitorOptions {
 pub struct Monitor<S: Monitored> {
     /// One for each thread that receives packets.
     pub workers: Vec<Worker<S>>,
-    /// For one thread more.
+    /// For one thread more: yours, or a [`Poller`]'s.
     pub aggregator: Aggregator<S>,
     /// For any number of threads.
     pub reader: Reader<S>,

@@ -31,7 +31,8 @@ impl<S: Monitored> Clone for Reader<S> {
 pub struct WorkerStats {
     /// Elements inserted, as of the last publishing.
     pub elements: u64,
-    /// How often a counter was due to be sent and was kept, because the ring was full.
+    /// How often a counter was due to be sent and was kept, because the ring was full. In a batch, a full ring is tried with one element
+    /// in 32.
     pub kept: u64,
 }
 

@@ -78,9 +78,9 @@ impl Rule for Sum {
 
     #[inline(always)]
     fn add_below(byte: u8, amount: u64, tau: u8) -> Option<u8> {
-        let room = tau.saturating_sub(byte);
-        // Below the threshold the sum fits.
-        (amount < u64::from(room)).then(|| byte.wrapping_add(amount as u8))
+        // One comparison of bytes, with what is the same for all counters of an element.
+        let room = u64::from(tau).saturating_sub(amount) as u8;
+        (byte < room).then_some(byte.wrapping_add(amount as u8))
     }
 }
 
@@ -105,8 +105,10 @@ impl Rule for Signed {
 
     #[inline(always)]
     fn add_below(byte: u8, amount: u64, tau: u8) -> Option<u8> {
-        let sum = i64::from(byte as i8).checked_add(amount as i64)?;
-        (sum.unsigned_abs() < u64::from(tau)).then_some(sum as u8)
+        // -tau < sum < tau, as one comparison; a sum that wraps comes nowhere near.
+        let sum = Self::widen(byte).wrapping_add(amount);
+        let most = u64::from(tau.saturating_sub(1));
+        (sum.wrapping_add(most) < 2 * most + u64::from(tau > 0)).then_some(sum as u8)
     }
 
     #[inline]
@@ -140,8 +142,10 @@ impl Rule for Max {
 
     #[inline(always)]
     fn add_below(byte: u8, amount: u64, tau: u8) -> Option<u8> {
-        let raised = amount.max(byte.into());
-        (raised == u64::from(byte) || raised <= u64::from(tau)).then_some(raised as u8)
+        if amount <= u64::from(byte) {
+            return Some(byte);
+        }
+        (amount <= u64::from(tau)).then_some(amount as u8)
     }
 }
 

@@ -42,12 +42,17 @@ impl Allocation {
         epsilon * total_weight as f64 / f64::from(spread.max(1))
     }
 
+    /// The share of the time that the aggregator may work, if that is limited.
+    pub(super) fn share(self) -> Option<f64> {
+        match self {
+            Self::CpuLimit { share } => Some(share),
+            Self::BestAccuracy | Self::AccuracyTarget { .. } => None,
+        }
+    }
+
     /// How long to rest after so much work.
     pub(super) fn rest_ns(self, busy_ns: u64) -> u64 {
-        match self {
-            Self::CpuLimit { share } => (busy_ns as f64 * (1.0 / share - 1.0)) as u64,
-            Self::BestAccuracy | Self::AccuracyTarget { .. } => 0,
-        }
+        self.share().map_or(0, |share| (busy_ns as f64 * (1.0 / share - 1.0)) as u64)
     }
 
     pub(super) fn require_valid(self) -> Result<()> {
@@ -85,8 +90,9 @@ impl Threshold {
         self.tau
     }
 
-    /// Takes a step if a window has ended: `queue` messages wait, of a stream of `total_weight` so far. Whether it did.
-    pub(super) fn observe(&mut self, now_ns: u64, queue: u64, total_weight: u64) -> bool {
+    /// Takes a step if a window has ended: `queue` messages wait, of a stream of `total_weight` so far, which is asked for only then.
+    /// Whether it did.
+    pub(super) fn observe(&mut self, now_ns: u64, queue: u64, total_weight: impl FnOnce() -> u64) -> bool {
         let next_ns = *self.next_ns.get_or_insert(now_ns.saturating_add(self.window_ns));
         if now_ns < next_ns {
             return false;
@@ -100,7 +106,7 @@ impl Threshold {
         } else if expected > (1.0 + ALPHA) * target {
             self.tau = self.tau.saturating_add(1);
         }
-        self.tau = self.tau.max(self.lower_bound(total_weight)).min(self.tau_max);
+        self.tau = self.tau.max(self.lower_bound(total_weight())).min(self.tau_max);
         true
     }
 
@@ -125,7 +131,7 @@ mod tests {
     #[test]
     fn equations_1_and_2() {
         let mut threshold = threshold(Allocation::BestAccuracy);
-        assert!(!threshold.observe(0, 1000, 0), "no window has ended");
+        assert!(!threshold.observe(0, 1000, || 0), "no window has ended");
         // Queue, and the step: expected = 2 Q_t - Q_t-1, a step down below 7.5, up above 12.5.
         let steps = [
             (20, 1),
@@ -142,10 +148,10 @@ mod tests {
         ];
         let mut tau = 1i32;
         for (window, (queue, step)) in (1..).zip(steps) {
-            assert!(threshold.observe(window * WINDOW_NS, queue, 0));
+            assert!(threshold.observe(window * WINDOW_NS, queue, || 0));
             tau = (tau + step).max(1);
             assert_eq!(i32::from(threshold.tau()), tau, "window {window}, queue {queue}");
-            assert!(!threshold.observe(window * WINDOW_NS + WINDOW_NS - 1, 500, 0), "the same window");
+            assert!(!threshold.observe(window * WINDOW_NS + WINDOW_NS - 1, 500, || 0), "the same window");
         }
     }
 
@@ -153,23 +159,23 @@ mod tests {
     fn tau_stays_in_its_byte() {
         let mut threshold = threshold(Allocation::BestAccuracy);
         (0..1000).for_each(|window| {
-            assert!(threshold.observe(window * WINDOW_NS, 100 * window, 0) || window == 0)
+            assert!(threshold.observe(window * WINDOW_NS, 100 * window, || 0) || window == 0)
         });
         assert_eq!(threshold.tau(), 255);
-        (1000..2000).for_each(|window| assert!(threshold.observe(window * WINDOW_NS, 0, 0)));
+        (1000..2000).for_each(|window| assert!(threshold.observe(window * WINDOW_NS, 0, || 0)));
         assert_eq!(threshold.tau(), 1);
     }
 
     #[test]
     fn an_accuracy_target_is_a_lower_bound() {
         let mut threshold = threshold(Allocation::AccuracyTarget { epsilon: 0.001, spread: 16 });
-        threshold.observe(0, 0, 0);
+        threshold.observe(0, 0, || 0);
         for window in 1..100 {
-            threshold.observe(window * WINDOW_NS, 0, 1_000_000);
+            threshold.observe(window * WINDOW_NS, 0, || 1_000_000);
         }
         // 0.001 * 10^6 / 16 = 62.5
         assert_eq!(threshold.tau(), 62);
-        threshold.observe(100 * WINDOW_NS, 0, u64::MAX);
+        threshold.observe(100 * WINDOW_NS, 0, || u64::MAX);
         assert_eq!(threshold.tau(), 255);
     }
 

@@ -1,6 +1,6 @@
 //! A worker: in the loop that receives packets, it counts them in its own 8-bit counters.
 
-use super::lane::Writer;
+use super::lane::{Half, Limit, PATIENCE, Writer};
 use super::monitored::Monitored;
 use super::shared::{GONE, Shared};
 use super::sync::{Ordering, fence};
@@ -14,14 +14,17 @@ use std::sync::Arc;
 /// An insertion reads and writes one byte a row; one in about τ of them also a message. Where the processor reorders stores, an insertion
 /// or a batch has a fence. Nothing is allocated, but once: 16 bytes for each counter, when one first outgrows its byte, which takes a
 /// full ring or a weight of 2^39.
+// The memory of two workers' cores is apart, however workers lie.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Worker<S: Monitored> {
     shared: Arc<Shared<S>>,
     index: usize,
     writer: Writer<S::Key>,
     epoch: u64,
-    /// Where the epoch's counters begin.
+    /// Where the epoch's counters begin, and how many there are.
     base: usize,
+    cells: usize,
     weight: u64,
     elements: u64,
     /// The epoch of the last flush.
@@ -31,23 +34,29 @@ pub struct Worker<S: Monitored> {
 impl<S: Monitored> Worker<S> {
     pub(super) fn new(shared: Arc<Shared<S>>, index: usize) -> Self {
         let writer = shared.lanes[index].writer::<S::Rule, S::Key>();
-        Self { shared, index, writer, epoch: 0, base: 0, weight: 0, elements: 0, flushing: 0 }
+        let cells = shared.sketch.cells();
+        Self { shared, index, writer, epoch: 0, base: 0, cells, weight: 0, elements: 0, flushing: 0 }
     }
 
     /// Inserts one element. Messages go to the aggregator eight at a time: call [`publish`](Self::publish) when there is nothing to do.
     #[inline]
     pub fn insert(&mut self, element: S::Element) {
-        let tau = self.begin(1, self.shared.sketch.weight(element));
-        self.change(element, tau);
+        let limit = Limit::new(self.begin(1, self.shared.sketch.weight(element)));
+        let sketch = &self.shared.sketch;
+        let half = self.shared.lanes[self.index].half(self.base, self.cells);
+        change(sketch, half, &mut self.writer, element, limit);
     }
 
-    /// Inserts a batch, such as the packets of one receive call, and publishes.
+    /// Inserts a batch, such as the packets of one receive call, and publishes: twice as fast as one by one, and beside a full ring far
+    /// faster.
     pub fn insert_batch(&mut self, elements: &[S::Element]) {
-        let weights = elements.iter().map(|&element| self.shared.sketch.weight(element));
-        let weight = weights.fold(0, u64::saturating_add);
-        let tau = self.begin(elements.len() as u64, weight);
-        for &element in elements {
-            self.change(element, tau);
+        // As many words cannot wrap 128 bits.
+        let weights = elements.iter().map(|&element| u128::from(self.shared.sketch.weight(element)));
+        let weight = weights.fold(0u128, u128::wrapping_add);
+        let tau = self.begin(elements.len() as u64, weight.try_into().unwrap_or(u64::MAX));
+        let half = self.shared.lanes[self.index].half(self.base, self.cells);
+        for elements in elements.chunks(PATIENCE) {
+            change_all(&self.shared.sketch, half, &mut self.writer, elements, Limit::new(tau));
         }
         self.publish();
     }
@@ -69,10 +78,15 @@ impl<S: Monitored> Worker<S> {
         self.begin(0, 0);
         let from = if self.flushing == self.epoch { from } else { 0 };
         self.flushing = self.epoch;
-        let (base, cells) = (self.base, self.shared.sketch.cells());
+        let (base, cells) = (self.base, self.cells);
         let (first, end) = (base + from.min(cells), base + cells);
         let at = self.shared.lanes[self.index].flush::<S::Rule, S::Key>(&mut self.writer, first, end);
         (at < end).then_some(at - base)
+    }
+
+    /// Which worker of this monitor it is; `None` if it is another's.
+    pub(super) fn index_in(&self, shared: &Arc<Shared<S>>) -> Option<usize> {
+        Arc::ptr_eq(&self.shared, shared).then_some(self.index)
     }
 
     /// Notes what is about to be inserted, and in which epoch; τ.
@@ -94,15 +108,6 @@ impl<S: Monitored> Worker<S> {
         tau
     }
 
-    #[inline(always)]
-    fn change(&mut self, element: S::Element, tau: u8) {
-        let (lane, writer, base) = (&self.shared.lanes[self.index], &mut self.writer, self.base);
-        let sketch = &self.shared.sketch;
-        sketch.visit_below(element, tau, |cell, amount, tau| {
-            lane.change::<S::Rule, S::Key>(writer, base + cell, amount, tau, sketch.key(element));
-        });
-    }
-
     /// Leaves its counters as they are and goes on with those of the new epoch, which are zero.
     #[cold]
     fn turn(&mut self, epoch: u64) {
@@ -119,6 +124,37 @@ impl<S: Monitored> Worker<S> {
         self.shared.lanes[self.index].publish::<S::Rule, S::Key>(&mut self.writer);
         self.shared.states[self.index].0.epoch.store(epoch, Ordering::Release);
     }
+}
+
+/// Inserts elements. A function of its own, whose arguments the compiler knows to stay as they are.
+#[inline(never)]
+fn change_all<S: Monitored>(
+    sketch: &S,
+    half: Half<'_>,
+    writer: &mut Writer<S::Key>,
+    elements: &[S::Element],
+    mut limit: Limit,
+) {
+    for &element in elements {
+        limit = change(sketch, half, writer, element, limit);
+    }
+}
+
+/// Changes an element's counters; the limit to go on with.
+#[inline(always)]
+fn change<S: Monitored>(
+    sketch: &S,
+    half: Half<'_>,
+    writer: &mut Writer<S::Key>,
+    element: S::Element,
+    limit: Limit,
+) -> Limit {
+    let mut next = limit;
+    sketch.visit_below(element, limit.tau, |cell, amount, tau| {
+        let limit = Limit { tau, ..limit };
+        half.change::<S::Rule, S::Key>(writer, cell, amount, limit, &mut next, sketch.key(element));
+    });
+    next
 }
 
 impl<S: Monitored> Drop for Worker<S> {

@@ -15,7 +15,6 @@ use super::poison::Poison;
 use crate::Result;
 use crate::device::thread;
 use crate::lock::{lock, wait, wait_timeout_while, wait_while};
-use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -136,7 +135,7 @@ impl Spawner {
             state.resters.push(Arc::new(move || {
                 let rested = catch_unwind(AssertUnwindSafe(&rester));
                 rested.unwrap_or_else(|panic| {
-                    poison.set(format!("a background job panicked: {}", panic_text(&*panic)));
+                    poison.set(format!("a background job panicked: {}", thread::panic_text(&*panic)));
                     None
                 })
             }));
@@ -171,7 +170,7 @@ impl Job {
                     false
                 }
                 Err(panic) => {
-                    poisons.set(format!("a background job panicked: {}", panic_text(&*panic)));
+                    poisons.set(format!("a background job panicked: {}", thread::panic_text(&*panic)));
                     false
                 }
             };
@@ -311,11 +310,6 @@ impl fmt::Debug for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Workers").field("threads", &self.threads.len()).finish_non_exhaustive()
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no text")
 }
 
 #[cfg(test)]
