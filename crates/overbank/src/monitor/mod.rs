@@ -16,6 +16,7 @@
 //! | [`Spreaders`]     | Locher's              | the sources with the most distinct items                       |
 //! | [`Quantiles`]     | DDSketch              | quantiles of a value, such as the length of packets            |
 //! | [`FlowSums`]      | UnivMon               | L2, entropy, number of flows, any such sum; heavy changes      |
+//! | [`FlowParts`]     | CocoSketch            | sizes of flows and of any part of their keys, without bias     |
 //!
 //! Each gives the sketch of an epoch, or of several, as a value of [`sketch`](crate::sketch), to be asked, merged and kept.
 //!
@@ -38,6 +39,9 @@
 //!
 //! A worker has 16 bytes more for each counter once one has outgrown its byte, which takes a full ring or a weight of 2^39.
 //!
+//! A sketch whose counters have a key each is kept likewise, by workers, an aggregator and readers of its own: [`FlowParts`], by
+//! [`MonitorOptions::start_parts`].
+//!
 //! Source: Zhang, Chen, Liu, "OctoSketch: enabling real-time, continuous network monitoring over multiple cores" (NSDI 2024).
 //!
 //! Deviations. Queries read the workers' counters too: in shared memory that costs no message, and takes the error `k' τ` away
@@ -53,6 +57,7 @@ mod count_sketch;
 mod distinct;
 mod heavy;
 mod key;
+mod keyed;
 mod lane;
 mod message;
 mod monitored;
@@ -76,6 +81,7 @@ pub use count_min::{FlowSizes, Packet};
 pub use count_sketch::{SignedPacket, SignedSizes};
 pub use distinct::{Distinct, DistinctFlows, LogLogFlows, Registers};
 pub use key::{Flow, Hashed, Key};
+pub use keyed::{FlowParts, PartsAggregator, PartsMonitor, PartsReader, PartsWorker};
 pub use monitored::{Monitored, ReadCounters, Weighed};
 pub use poller::{Poller, Refused};
 pub use quantiles::{Quantiles, Reading};
@@ -187,14 +193,29 @@ impl MonitorOptions {
     /// # Errors
     /// [`Error::InvalidOption`](crate::Error::InvalidOption).
     pub fn start<S: Monitored>(self, sketch: S) -> Result<Monitor<S>> {
+        self.require_valid(sketch.groups())?;
         let Self { workers, lg_ring, heavy_keys, epochs_kept, policy, target_queue, window_ns } = self;
+        if sketch.cells() > message::CELLS_MAX / 2 {
+            let why = format!("a message can name {}", message::CELLS_MAX / 2);
+            return invalid("cells", sketch.cells(), why);
+        }
+        let heavy_keys = if S::SHOWS_KEYS { heavy_keys } else { 0 };
+        let shared = Arc::new(Shared::new(sketch, workers, lg_ring, heavy_keys, epochs_kept));
+        let threshold = Threshold::new(policy, target_queue, window_ns, <S::Rule as Rule>::TAU_MAX);
+        let aggregator = Aggregator::new(Arc::clone(&shared), policy, threshold, heavy_keys);
+        let workers = (0..workers).map(|index| Worker::new(Arc::clone(&shared), index)).collect();
+        Ok(Monitor { workers, aggregator, reader: Reader::new(shared) })
+    }
+
+    fn require_valid(&self, groups: usize) -> Result<()> {
+        let Self { workers, lg_ring, heavy_keys, epochs_kept, policy, target_queue, window_ns } = *self;
         if !(1..=tally::WORKERS_MAX).contains(&workers) {
             return invalid("workers", workers, format!("choose 1 to {}", tally::WORKERS_MAX));
         }
         if !(1..=24).contains(&lg_ring) {
             return invalid("lg_ring", lg_ring, "choose rings of 2^1 to 2^24 messages");
         }
-        let heavy_max = HEAVY_KEYS_MAX / sketch.groups().max(1);
+        let heavy_max = HEAVY_KEYS_MAX / groups.max(1);
         if !(1..=heavy_max).contains(&heavy_keys) {
             return invalid("heavy_keys", heavy_keys, format!("choose 1 to {heavy_max}"));
         }
@@ -209,17 +230,7 @@ impl MonitorOptions {
             let why = "τ would be set at every poll; choose 1 ns or more, such as 100 µs: 100000";
             return invalid("window_ns", window_ns, why);
         }
-        if sketch.cells() > message::CELLS_MAX / 2 {
-            let why = format!("a message can name {}", message::CELLS_MAX / 2);
-            return invalid("cells", sketch.cells(), why);
-        }
-        policy.require_valid()?;
-        let heavy_keys = if S::SHOWS_KEYS { heavy_keys } else { 0 };
-        let shared = Arc::new(Shared::new(sketch, workers, lg_ring, heavy_keys, epochs_kept));
-        let threshold = Threshold::new(policy, target_queue, window_ns, <S::Rule as Rule>::TAU_MAX);
-        let aggregator = Aggregator::new(Arc::clone(&shared), policy, threshold, heavy_keys);
-        let workers = (0..workers).map(|index| Worker::new(Arc::clone(&shared), index)).collect();
-        Ok(Monitor { workers, aggregator, reader: Reader::new(shared) })
+        policy.require_valid()
     }
 }
 

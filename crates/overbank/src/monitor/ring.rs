@@ -184,6 +184,13 @@ impl Ring {
         self.slots[self.slot_of(number)].load(Ordering::Relaxed)
     }
 
+    /// Message `number`, first word and key, if it still stands in its slot: see [`has_kept`](Self::has_kept).
+    pub(super) fn message<K: Key>(&self, number: u64) -> (u64, K) {
+        let mut words = self.slots[self.slot_of(number)..][..self.slot_words].iter();
+        let mut next = || words.next().map_or(0, |word| word.load(Ordering::Relaxed));
+        (next(), K::load(&mut next))
+    }
+
     /// Whether all that was read so far of message `number` and later ones was theirs.
     #[inline]
     pub(super) fn has_kept(&self, number: u64) -> bool {

@@ -153,7 +153,7 @@ impl<S: Monitored> Shared<S> {
     }
 
     /// What `read` finds in an epoch's half, if the epoch was live from beginning to end.
-    fn while_live<T>(&self, epoch: u64, read: impl FnOnce() -> T) -> Option<T> {
+    pub(super) fn while_live<T>(&self, epoch: u64, read: impl FnOnce() -> T) -> Option<T> {
         if self.closed.load(Ordering::Acquire) > epoch || epoch > self.control().0 {
             return None;
         }
@@ -163,7 +163,7 @@ impl<S: Monitored> Shared<S> {
     }
 
     /// What `read` finds in the archive, if the epoch was there from beginning to end.
-    fn archived<T>(&self, epoch: u64, read: impl FnOnce(&Archived) -> T) -> Option<T> {
+    pub(super) fn archived<T>(&self, epoch: u64, read: impl FnOnce(&Archived) -> T) -> Option<T> {
         let archived = &self.archive[(epoch % self.archive.len() as u64) as usize];
         // The last of all numbers has no tag, and is no epoch's.
         let tag = epoch.checked_add(1)?;

@@ -120,8 +120,7 @@ impl CocoSketch {
         let Err(place) = place else { return };
         let slot = &mut self.slots[place];
         slot.count = slot.count.saturating_add(weight);
-        self.random = self.random.wrapping_add(GAMMA);
-        if range_of(mix(self.random ^ hash.low()), slot.count) < weight {
+        if takes(&mut self.random, hash.low(), slot.count, weight) {
             slot.hash = hash;
             self.keys.keep(place, key);
         }
@@ -229,8 +228,7 @@ impl CocoSketch {
             if slot.hash == there.hash && slot.count > there.count {
                 continue;
             }
-            self.random = self.random.wrapping_add(GAMMA);
-            if range_of(mix(self.random ^ there.hash.low()), slot.count) < there.count {
+            if takes(&mut self.random, there.hash.low(), slot.count, there.count) {
                 slot.hash = there.hash;
                 let (key, truncated) = other.keys.get(place);
                 self.keys.keep_kept(place, key, truncated);
@@ -330,23 +328,36 @@ impl CocoSketch {
         (0..self.depth).map(move |row| &self.slots[place_in_row(self.columns, row, hash)])
     }
 
-    /// The values of `f` for which the estimate is within Chebyshev's deviation of `f`.
     fn interval(&self, estimate: u64, confidence: f64) -> (u64, u64) {
-        let failure = (1.0 - confidence).clamp(f64::MIN_POSITIVE, 1.0);
-        let deviation = (self.total_weight as f64 / f64::from(self.columns) / failure).sqrt();
-        // |estimate - f| = deviation * sqrt(f), solved for the root of f.
-        let root = (deviation * deviation + 4.0 * estimate as f64).sqrt();
-        let square = |root: f64| (root / 2.0).powi(2);
-        let (lower, upper) = (square(root - deviation), square(root + deviation));
-        ((lower.floor() as u64).min(estimate), (upper.ceil() as u64).max(estimate))
+        interval(self.total_weight as f64 / f64::from(self.columns), estimate, confidence)
     }
+}
+
+/// The values of `f` for which the estimate is within Chebyshev's deviation of `f`, where its variance is `f * variance`.
+pub(crate) fn interval(variance: f64, estimate: u64, confidence: f64) -> (u64, u64) {
+    let failure = (1.0 - confidence).clamp(f64::MIN_POSITIVE, 1.0);
+    let deviation = (variance / failure).sqrt();
+    // |estimate - f| = deviation * sqrt(f), solved for the root of f.
+    let root = (deviation * deviation + 4.0 * estimate as f64).sqrt();
+    let square = |root: f64| (root / 2.0).powi(2);
+    let (lower, upper) = (square(root - deviation), square(root + deviation));
+    ((lower.floor() as u64).min(estimate), (upper.ceil() as u64).max(estimate))
+}
+
+/// Whether a key whose hash has these low bits takes the slot of another, which counts `count` with the key's `weight`: with probability
+/// `weight / count`.
+#[inline(always)]
+pub(crate) fn takes(random: &mut u64, low: u64, count: u64, weight: u64) -> bool {
+    *random = random.wrapping_add(GAMMA);
+    range_of(mix(*random ^ low), count) < weight
 }
 
 /// The increment of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The output of SplitMix64 from a state.
-fn mix(state: u64) -> u64 {
+#[inline(always)]
+pub(crate) fn mix(state: u64) -> u64 {
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     state ^ (state >> 31)

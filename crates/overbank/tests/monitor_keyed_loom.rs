@@ -1,0 +1,187 @@
+//! The shared memory of `monitor::keyed` under a model checker, as `monitor_loom` has that of counters: a worker that changes slots and
+//! sends them, an aggregator that applies, and a query that reads all the while.
+#![allow(clippy::unwrap_used, reason = "a test may fail by a panic; clippy.toml covers only test functions")]
+#![allow(dead_code, unreachable_pub, reason = "files of the library, of which the scenes need a part")]
+
+#[path = "../src/monitor/keyed/blocks.rs"]
+mod blocks;
+#[path = "../src/monitor/key.rs"]
+mod key;
+#[path = "../src/monitor/message.rs"]
+mod message;
+#[path = "../src/monitor/keyed/post.rs"]
+mod post;
+#[path = "../src/monitor/ring.rs"]
+mod ring;
+#[path = "../src/monitor/keyed/table.rs"]
+mod table;
+
+mod sync {
+    pub(super) use loom::hint::spin_loop;
+    pub(super) use loom::sync::atomic::{AtomicU64, Ordering, fence};
+}
+
+/// What `table` wants of the counters' tally.
+mod tally {
+    pub(super) const WORKERS_MAX: usize = 2;
+}
+
+use blocks::{Blocks, Moment};
+use loom::model::Builder;
+use loom::sync::Arc;
+use post::{Claim, Post};
+use ring::Receiver;
+use sync::{AtomicU64, Ordering};
+use table::Table;
+
+/// Of all interleavings, those with at most so many preemptions; errors of two threads seldom need more (Musuvathi, Qadeer, PLDI 2007).
+const PREEMPTIONS: usize = 2;
+
+fn check(test: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.check(test);
+}
+
+/// A flow of two words that belong together.
+fn flow(number: u64) -> u128 {
+    u128::from(number) << 64 | u128::from(number)
+}
+
+#[test]
+fn a_slot_that_changes_hands_is_read_as_one_flow() {
+    check(|| {
+        let blocks = Arc::new(Blocks::new(1, 1, 2));
+        let theirs = Arc::clone(&blocks);
+        let worker = loom::thread::spawn(move || {
+            theirs.change(0, 0, 3, Some(flow(1)), Moment::NONE, || ());
+            theirs.set_count(0, 5);
+            theirs.change(0, 0, 7, Some(flow(2)), Moment::NONE, || ());
+        });
+        let mut held: Vec<(u64, u128)> = Vec::new();
+        blocks.read(0, &[0], &mut held, || ());
+        let states = [vec![], vec![(3, flow(1))], vec![(5, flow(1))], vec![(7, flow(2))]];
+        assert!(states.contains(&held), "{held:?}");
+        worker.join().unwrap();
+        held.clear();
+        blocks.read(0, &[0], &mut held, || ());
+        assert_eq!(held, [(7, flow(2))]);
+    });
+}
+
+/// One block of one slot at each worker, and two at the aggregator: what comes is put into the second.
+struct Scene {
+    posts: Vec<Post>,
+    table: Table,
+    /// How much the first worker has inserted.
+    ended: AtomicU64,
+}
+
+impl Scene {
+    fn new(lg_slots: u32, workers: usize) -> Arc<Self> {
+        let posts = (0..workers).map(|_| Post::new::<u128>(1, 1, lg_slots)).collect();
+        Arc::new(Self { posts, table: Table::new::<u128>(1, 1, workers), ended: AtomicU64::new(0) })
+    }
+
+    /// Adds to the one slot, which goes to each flow in turn.
+    fn work(&self, worker: usize, additions: &[(u64, u64)], tau: u8) {
+        let post = &self.posts[worker];
+        let (mut seat, mut inserted) = (post.seat(), 0);
+        for &(number, weight) in additions {
+            let (count, identity) = post.blocks.head(0);
+            let taker = (count == 0 || identity != [number; 2]).then_some(flow(number));
+            post.put(&mut seat, (0, 0), count + weight, taker, tau);
+            post.publish::<u128>(&mut seat);
+            inserted += weight;
+            if worker == 0 {
+                self.ended.store(inserted, Ordering::Release);
+            }
+        }
+    }
+
+    fn aggregate(&self, receivers: &mut [Receiver]) {
+        for ((worker, post), receiver) in self.posts.iter().enumerate().zip(receivers) {
+            post.ring.take(receiver, 4, |number, word, claim: Claim<u128>| {
+                let block = message::cell(word);
+                let count = self.table.blocks.count(0) + claim.count;
+                self.table.apply(worker, number, (block, 0), count, Some(claim.flow));
+            });
+        }
+    }
+
+    /// What all slots and messages count; every flow is whole.
+    fn read(&self) -> u64 {
+        let mut held: Vec<(u64, u128)> = Vec::new();
+        self.table.read(&self.posts, 0, &[0], &mut held);
+        assert!(held.iter().all(|held| [flow(1), flow(2)].contains(&held.1)), "{held:?}");
+        held.iter().map(|held| held.0).sum()
+    }
+}
+
+/// Runs the worker's additions beside an aggregator and a query; every read must be a sum of the first additions that is not below those
+/// that had ended when it began, and the last be exact.
+fn one_worker(additions: &'static [(u64, u64)], tau: u8, lg_slots: u32) {
+    let total: u64 = additions.iter().map(|addition| addition.1).sum();
+    let is_a_sum = move |seen: u64| {
+        (0..=additions.len())
+            .any(|count| additions[..count].iter().map(|addition| addition.1).sum::<u64>() == seen)
+    };
+    check(move || {
+        let scene = Scene::new(lg_slots, 1);
+        let theirs = Arc::clone(&scene);
+        let worker = loom::thread::spawn(move || theirs.work(0, additions, tau));
+        let theirs = Arc::clone(&scene);
+        let aggregator = loom::thread::spawn(move || {
+            let mut receivers = [Receiver::default()];
+            theirs.aggregate(&mut receivers);
+            receivers
+        });
+        let ended = scene.ended.load(Ordering::Acquire);
+        let seen = scene.read();
+        assert!(seen >= ended && is_a_sum(seen), "{seen} after {ended} of {additions:?}");
+        worker.join().unwrap();
+        assert_eq!(scene.read(), total, "when the worker has ended");
+        let mut receivers = aggregator.join().unwrap();
+        scene.aggregate(&mut receivers);
+        assert_eq!(scene.read(), total, "when all is applied");
+    });
+}
+
+#[test]
+fn a_read_finds_every_addition_once() {
+    // The slot holds 1 when 2 more make it due: no running sum is 4 or 2, so what is counted twice, or not at all, shows.
+    one_worker(&[(1, 1), (1, 2)], 3, 2);
+}
+
+#[test]
+fn a_slot_that_another_flow_took_is_sent_whole() {
+    one_worker(&[(1, 1), (2, 4)], 5, 2);
+}
+
+#[test]
+fn a_full_ring_loses_nothing() {
+    // The ring holds one message.
+    one_worker(&[(1, 5), (2, 7)], 1, 1);
+}
+
+#[test]
+fn two_workers_share_a_slot_of_the_aggregator() {
+    check(|| {
+        let scene = Scene::new(1, 2);
+        let theirs = Arc::clone(&scene);
+        let workers = loom::thread::spawn(move || {
+            theirs.work(1, &[(1, 4)], 3);
+            theirs.work(0, &[(2, 3)], 3);
+        });
+        let theirs = Arc::clone(&scene);
+        let aggregator = loom::thread::spawn(move || {
+            theirs.aggregate(&mut [Receiver::default(), Receiver::default()]);
+        });
+        let ended = scene.ended.load(Ordering::Acquire);
+        let seen = scene.read();
+        assert!(if ended == 3 { seen == 7 } else { [0, 4, 7].contains(&seen) }, "{seen} after {ended}");
+        workers.join().unwrap();
+        aggregator.join().unwrap();
+        assert_eq!(scene.read(), 7);
+    });
+}
