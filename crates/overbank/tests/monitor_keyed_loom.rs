@@ -21,6 +21,13 @@ mod sync {
     pub(super) use loom::sync::atomic::{AtomicU64, Ordering, fence};
 }
 
+/// What `blocks` asks of the processor.
+mod bits {
+    pub(crate) mod prefetch {
+        pub(crate) fn prefetch<T>(_: &[T], _: usize) {}
+    }
+}
+
 /// What `table` wants of the counters' tally.
 mod tally {
     pub(super) const WORKERS_MAX: usize = 2;

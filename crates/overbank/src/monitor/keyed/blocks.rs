@@ -19,6 +19,7 @@
 use super::key::Key;
 use super::ring::Padded;
 use super::sync::{AtomicU64, Ordering, fence, spin_loop};
+use crate::bits::prefetch::prefetch;
 
 /// Words of `change` before the flow's.
 const CHANGE_HEAD: usize = 4;
@@ -75,6 +76,12 @@ impl Blocks {
             [count, low, high, ..] => (load(count), [load(low), load(high)]),
             _ => (0, [0; 2]),
         }
+    }
+
+    /// Asks for a slot that will be looked at soon.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, slot: usize) {
+        prefetch(&self.words, slot.wrapping_mul(self.slot_words).wrapping_add(self.first));
     }
 
     #[inline]
