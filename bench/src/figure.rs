@@ -71,7 +71,10 @@ macro_rules! names {
 names! {
     /// What an engine does in a contest: always a verb.
     Case {
+        Apply = "apply",
+        Balance = "balance",
         Build = "build",
+        Cache = "cache",
         Commit = "commit",
         Decode = "decode",
         Dedup = "dedup",
@@ -129,8 +132,15 @@ names! {
         ErrorAvg = "error_avg",
         ErrorMax = "error_max",
         F1 = "f1",
+        Recall = "recall",
+        Precision = "precision",
         Are = "are",
+        Aae = "aae",
         Fpr = "fpr",
+        HitRatio = "hit_ratio",
+        Imbalance = "imbalance",
+        Queue = "queue",
+        Tau = "tau",
         DeviceOpsPerS = "device_ops_per_s",
         DeviceShare = "device_share",
         SeenShare = "seen_share",
@@ -177,13 +187,18 @@ impl Metric {
             Self::ErrorAvg
             | Self::ErrorMax
             | Self::F1
+            | Self::Recall
+            | Self::Precision
             | Self::Are
             | Self::Fpr
+            | Self::HitRatio
+            | Self::Imbalance
             | Self::DeviceShare
             | Self::SeenShare
             | Self::FillShare
             | Self::LongShare => "ratio",
-            Self::OverestimateAvg | Self::OverestimateMax => "occurrences",
+            Self::Queue => "messages",
+            Self::Aae | Self::Tau | Self::OverestimateAvg | Self::OverestimateMax => "occurrences",
         }
     }
 }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "overbank-bench")]
 struct Arguments {
-    /// A bench, `all`, or `list`.
+    /// A bench, or the first word of several, `all`, or `list`.
     name: String,
     /// Smaller inputs: each bench ends within 60 seconds, with the same figures.
     #[arg(long)]
@@ -59,10 +59,11 @@ fn run(arguments: &Arguments) -> Result<()> {
     };
     let chosen: Vec<&'static Bench> = match arguments.name.as_str() {
         "all" => benches::ALL.to_vec(),
-        name => vec![
-            benches::find(name).ok_or_else(|| format!("there is no bench {name:?}; `list` names them"))?,
-        ],
+        name => benches::find(name),
     };
+    if chosen.is_empty() {
+        return Err(format!("there is no bench {:?}; `list` names them", arguments.name).into());
+    }
     let child = match &arguments.child {
         None => None,
         Some(text) => Some(ChildTask::parse(text).ok_or_else(|| format!("{text:?} is not CONTEST:ENGINE"))?),

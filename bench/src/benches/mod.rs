@@ -50,7 +50,11 @@ pub const ALL: &[&Bench] = &[
     &dedup::BENCH,
 ];
 
-/// The bench of that name.
-pub fn find(name: &str) -> Option<&'static Bench> {
-    ALL.iter().copied().find(|bench| bench.name == name)
+/// The bench of that name, or else all whose names begin with it as a word: `monitor` for `monitor_accuracy` and the like.
+pub fn find(name: &str) -> Vec<&'static Bench> {
+    if let Some(bench) = ALL.iter().find(|bench| bench.name == name) {
+        return vec![bench];
+    }
+    let is_of = |bench: &&Bench| bench.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
+    ALL.iter().copied().filter(is_of).collect()
 }
