@@ -15,6 +15,7 @@ mod frequency;
 mod hash;
 mod ingest;
 mod memory;
+mod monitor;
 mod partition;
 mod profile;
 mod rank;
@@ -44,6 +45,10 @@ pub const ALL: &[&Bench] = &[
     &aggregate::INTERVALS,
     &aggregate::FACTORS,
     &aggregate::SHAPES,
+    &monitor::SPEED,
+    &monitor::ACCURACY,
+    &monitor::QUEUES,
+    &monitor::CASES,
     &ingest::BENCH,
     &profile::BENCH,
     &memory::BENCH,
