@@ -23,3 +23,4 @@ else
 fi
 cargo build --release --quiet --manifest-path bench/rivals/Cargo.toml
 bench/rivals/target/release/overbank-rivals list
+bash bench/rivals/sketches/setup.sh

@@ -25,7 +25,7 @@ const PACKAGES: &[(&str, &str)] =
     &[("ingest", "overbank-ingest"), ("cli", "overbank-cli"), ("bench", "overbank-bench")];
 
 /// Crates that are held to no row: tools and tests of the whole.
-const FREE: &[&str] = &["bench", "bench/items", "bench/rivals", "fuzz", "xtask"];
+const FREE: &[&str] = &["bench", "bench/items", "bench/rivals", "bench/rivals/sketches", "fuzz", "xtask"];
 
 /// Who may use what, by the names of folders: `store`, `cli`.
 #[derive(Default)]
