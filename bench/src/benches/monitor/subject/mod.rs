@@ -3,12 +3,20 @@
 //! To add one: a file with its [`Subject`], and a line in [`visit_all`].
 
 mod count_min;
+mod count_sketch;
 mod distinct;
+mod locher;
+mod log_log;
 mod quantiles;
+mod univ_mon;
 
 pub(super) use count_min::Sizes;
+use count_sketch::Signed;
 use distinct::Flows;
+use locher::Sources;
+use log_log::MeanRanks;
 use quantiles::Values;
+use univ_mon::Sums;
 
 use super::crew::Crew;
 use super::score::Answer;
@@ -198,6 +206,10 @@ pub(super) trait Visit {
 /// Visits all subjects.
 pub(super) fn visit_all(shape: Shape, visit: &mut impl Visit) -> Result<()> {
     visit.visit(Sizes::with_shape(shape))?;
+    visit.visit(Signed::with_shape(shape))?;
+    visit.visit(Sums::with_shape(shape))?;
+    visit.visit(Sources::with_shape(shape))?;
     visit.visit(Flows::with_shape(shape))?;
+    visit.visit(MeanRanks::with_shape(shape))?;
     visit.visit(Values::with_shape(shape))
 }
