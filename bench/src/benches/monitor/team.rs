@@ -13,9 +13,9 @@
 //! time says what a core would do.
 
 use super::crew::BATCH;
-use super::single::{Plain, Single};
+use super::single::Single;
 use super::stream::{HASHER, HEAVY_SHARE, Record};
-use super::subject::{Counters, KeyOf, Polling as _, Subject, Working as _};
+use super::subject::{Counters, KeyOf, Plain, Polling as _, Subject, Working as _};
 use crate::digest::mix;
 use crate::{Result, thread_cpu_ns};
 use keyhash::KeyHash;

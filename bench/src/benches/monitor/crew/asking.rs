@@ -12,9 +12,9 @@
 //! Source: Zhao, Lall, Ogihara, Xu, "Global iceberg detection over distributed data streams" (ICDE 2010).
 
 use super::super::score::Answer;
-use super::super::single::{Plain, Single};
+use super::super::single::Single;
 use super::super::stream::{HEAVY_SHARE, Query, Record};
-use super::super::subject::{Counters, KeyOf};
+use super::super::subject::{Counters, KeyOf, Plain};
 use super::{Crew, MESSAGE_NS};
 use crate::Result;
 use std::collections::HashMap;

@@ -20,7 +20,7 @@ pub(super) use ours::Ours;
 
 use super::score::{Answer, Score};
 use super::stream::{Exact, Query, Record, Stream};
-use super::subject::Subject;
+use super::subject::{Shape, Sizes, Subject};
 use crate::Result;
 use keyhash::range_of;
 
@@ -86,8 +86,8 @@ pub(super) fn all<S: Subject>(subject: S, workers: usize) -> Result<Vec<Box<dyn 
         Box::new(Ours::new(subject, workers)?),
         Box::new(Merging::new(subject, workers)?),
     ];
-    if let Some(asking) = subject.asking(workers)? {
-        crews.push(asking);
+    if S::NAME == Sizes::NAME {
+        crews.push(iceberg(subject.shape(), workers)?);
     }
     Ok(crews)
 }
@@ -101,8 +101,14 @@ pub(super) fn of<S: Subject>(engine: &str, subject: S, workers: usize) -> Result
         "ideal" => Box::new(Alone::new(subject.ideal()?)),
         "overbank" | "paper" => Box::new(Ours::new(subject, workers)?),
         "sketch_merge" => Box::new(Merging::new(subject, workers)?),
-        _ => subject.asking(workers)?.ok_or_else(|| format!("{} has no {engine}", S::NAME))?,
+        _ if S::NAME == Sizes::NAME => iceberg(subject.shape(), workers)?,
+        _ => return Err(format!("{} has no {engine}", S::NAME).into()),
     })
+}
+
+/// Iceberg is defined by Count-Min alone.
+fn iceberg(shape: Shape, workers: usize) -> Result<Box<dyn Crew>> {
+    Ok(Box::new(Asking::new(Sizes::with_shape(shape), workers)?))
 }
 
 /// Hands packets out, step by step, and lets time go on.

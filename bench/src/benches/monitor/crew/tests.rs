@@ -1,5 +1,7 @@
+//! Crews against exact counts, and against one another.
+
 use super::super::stream::Question;
-use super::super::subject::{Shape, Sizes, Visit, visit_all};
+use super::super::subject::{Visit, visit_all};
 use super::*;
 
 /// A long time: all that was handed over by then is merged, and a round of questions is over.

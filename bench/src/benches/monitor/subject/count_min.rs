@@ -1,11 +1,10 @@
 //! Count-Min: three rows, the heaviest flows beside them.
 
-use super::super::crew::{Asking, Crew};
 use super::super::heaviest::Heaviest;
 use super::super::score::Answer;
-use super::super::single::{Named, Plain, Single};
+use super::super::single::{Named, Single};
 use super::super::stream::{Asked, HASHER, Query, Question, Record};
-use super::{Counters, Shape, Subject, applied, online, start};
+use super::{Counters, Plain, Shape, Subject, applied, online, start};
 use crate::Result;
 use overbank::monitor::{Aggregator, Flow, FlowSizes, MonitorOptions, Packet, Reader, Worker};
 use overbank::sketch::CountMin;
@@ -31,6 +30,10 @@ impl Subject for Sizes {
         Self(shape)
     }
 
+    fn shape(self) -> Shape {
+        self.0
+    }
+
     fn start(self, options: MonitorOptions) -> Result<(Vec<Self::Worker>, Self::Aggregator, Self::Reader)> {
         start(self.sketch()?, options.heavy_keys(self.0.heavy_keys))
     }
@@ -42,10 +45,6 @@ impl Subject for Sizes {
 
     fn own(self) -> Result<Self::Own> {
         Ok(Plain::new(self, self.sketch()?, self.0.heavy_keys))
-    }
-
-    fn asking(self, workers: usize) -> Result<Option<Box<dyn Crew>>> {
-        Ok(Some(Box::new(Asking::new(self, workers)?)))
     }
 
     #[inline]

@@ -2,9 +2,9 @@
 
 use super::super::heaviest::Heaviest;
 use super::super::score::Answer;
-use super::super::single::{Named, Plain, Single};
+use super::super::single::{Named, Single};
 use super::super::stream::{Asked, HASHER, Query, Question, Record};
-use super::{Counters, Shape, Subject, applied, online, start};
+use super::{Counters, Plain, Shape, Subject, applied, online, start};
 use crate::Result;
 use keyhash::KeyHash;
 use overbank::monitor::{Aggregator, Hashed, MonitorOptions, Reader, SignedPacket, SignedSizes, Worker};
@@ -29,6 +29,10 @@ impl Subject for Signed {
 
     fn with_shape(shape: Shape) -> Self {
         Self(shape)
+    }
+
+    fn shape(self) -> Shape {
+        self.0
     }
 
     fn start(self, options: MonitorOptions) -> Result<(Vec<Self::Worker>, Self::Aggregator, Self::Reader)> {

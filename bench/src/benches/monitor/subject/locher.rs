@@ -30,6 +30,10 @@ impl Subject for Sources {
         Self(shape)
     }
 
+    fn shape(self) -> Shape {
+        self.0
+    }
+
     fn start(self, options: MonitorOptions) -> Result<(Vec<Self::Worker>, Self::Aggregator, Self::Reader)> {
         start(Spreaders::new(self.0.columns, HASHER)?, options.heavy_keys(self.0.heavy_keys))
     }

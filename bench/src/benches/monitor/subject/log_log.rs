@@ -27,6 +27,10 @@ impl Subject for MeanRanks {
         Self(shape)
     }
 
+    fn shape(self) -> Shape {
+        self.0
+    }
+
     fn start(self, options: MonitorOptions) -> Result<(Vec<Self::Worker>, Self::Aggregator, Self::Reader)> {
         start(LogLogFlows::new(self.0.lg_registers, HASHER)?, options)
     }

@@ -7,6 +7,7 @@ mod count_sketch;
 mod distinct;
 mod locher;
 mod log_log;
+mod plain;
 mod quantiles;
 mod univ_mon;
 
@@ -15,10 +16,10 @@ use count_sketch::Signed;
 use distinct::Flows;
 use locher::Sources;
 use log_log::MeanRanks;
+pub(super) use plain::Plain;
 use quantiles::Values;
 use univ_mon::Sums;
 
-use super::crew::Crew;
 use super::score::Answer;
 use super::single::Single;
 use super::stream::{Asked, Query, Question, Record};
@@ -109,10 +110,8 @@ pub(super) trait Subject: Copy + Send + Sync + std::fmt::Debug + 'static {
     /// One that a worker of sketch-merge has.
     fn own(self) -> Result<Self::Own>;
 
-    /// The crew of Iceberg, for the sketch that it is defined by.
-    fn asking(self, _workers: usize) -> Result<Option<Box<dyn Crew>>> {
-        Ok(None)
-    }
+    /// Its shape.
+    fn shape(self) -> Shape;
 
     /// A packet as the framework takes it.
     fn element(self, record: &Record) -> Self::Element;

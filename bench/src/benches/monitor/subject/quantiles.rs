@@ -32,6 +32,10 @@ impl Subject for Values {
         Self(shape)
     }
 
+    fn shape(self) -> Shape {
+        self.0
+    }
+
     fn start(self, options: MonitorOptions) -> Result<(Vec<Self::Worker>, Self::Aggregator, Self::Reader)> {
         start(Quantiles::new(self.alpha())?, options)
     }

@@ -1,9 +1,9 @@
 //! UnivMon: six levels of three rows, asked for heavy flows.
 
 use super::super::score::Answer;
-use super::super::single::{Plain, Single};
+use super::super::single::Single;
 use super::super::stream::{Asked, HASHER, Query, Question, Record};
-use super::{Counters, Shape, Subject, applied, online, start};
+use super::{Counters, Plain, Shape, Subject, applied, online, start};
 use crate::Result;
 use overbank::monitor::{Aggregator, FlowSums, Hashed, MonitorOptions, Packet, Reader, Worker};
 use overbank::sketch::UnivMon;
@@ -29,6 +29,10 @@ impl Subject for Sums {
 
     fn with_shape(shape: Shape) -> Self {
         Self(shape)
+    }
+
+    fn shape(self) -> Shape {
+        self.0
     }
 
     fn start(self, options: MonitorOptions) -> Result<(Vec<Self::Worker>, Self::Aggregator, Self::Reader)> {
