@@ -188,12 +188,16 @@ impl Symbols {
     /// Appends what `key` is coded as: at most twice as long.
     #[inline]
     pub(super) fn encode(&self, key: &[u8], into: &mut Vec<u8>) {
-        let mut rest = key;
+        let begin = into.len();
+        // Each byte is two at most.
+        into.resize(begin.wrapping_add(key.len().wrapping_mul(2)), 0);
+        let out = &mut into[begin..];
+        let (mut rest, mut codes) = (key, 0usize);
+        // Whether there is an escape is as good as random in some texts: its byte is written in any case.
         let mut put = |coded: Coded, word: u64| {
-            into.push(coded.code);
-            if coded.code == ESCAPE {
-                into.push(word as u8);
-            }
+            // Those before have two bytes each at most, so two are left for the last one, too.
+            out[codes..][..2].copy_from_slice(&[coded.code, word as u8]);
+            codes = codes.wrapping_add(1).wrapping_add(usize::from(coded.code == ESCAPE));
         };
         while let Some(chunk) = rest.first_chunk() {
             let word = u64::from_le_bytes(*chunk);
@@ -209,6 +213,7 @@ impl Symbols {
             word = word.wrapping_shr(8 * u32::from(coded.bytes));
             left = left.wrapping_sub(coded.bytes.into());
         }
+        into.truncate(begin.wrapping_add(codes));
     }
 
     /// Appends the key that `coded` is of; `false` where it is of none.
@@ -279,12 +284,14 @@ impl SharedSymbols {
         SharedSymbols { is_on, trained: Mutex::default() }
     }
 
-    /// The newest symbols, if by them such keys take less than 7 of 8 parts of `own_bytes`, which they take now. The first ones are
-    /// trained on these keys, and others where these keys are far from those.
+    /// The newest symbols, if by them such keys take less than 7 of 8 parts of `own_bytes`, which they take now, or 5 of 8 where memory is
+    /// plenty: to be coded, a row takes about as long as all else that is done with it. The first ones are trained on these keys, and
+    /// others where these keys are far from those.
     pub(super) fn shorter_than<'k>(
         &self,
         sample: impl Iterator<Item = &'k [u8]> + Clone,
         own_bytes: usize,
+        memory_is_plenty: bool,
     ) -> Option<Arc<Symbols>> {
         let keys = sample.clone().count();
         let raw_bytes: usize = sample.clone().map(<[u8]>::len).sum();
@@ -309,7 +316,8 @@ impl SharedSymbols {
         let mut lengths = sample.map(<[u8]>::len);
         let first = lengths.next();
         let lengths_bytes = if lengths.all(|length| Some(length) == first) { keys } else { 0 };
-        trained.newest.clone().filter(|_| (coded + lengths_bytes) * 8 < own_bytes * 7)
+        let eighths = if memory_is_plenty { 5 } else { 7 };
+        trained.newest.clone().filter(|_| (coded + lengths_bytes) * 8 < own_bytes * eighths)
     }
 
     /// Bytes that it keeps, and leaves that have symbols of before.
@@ -403,14 +411,25 @@ mod tests {
         let shared = SharedSymbols::new(true);
         let addresses = || addresses.iter().map(String::as_bytes);
         let numbers = || numbers.iter().map(|number| &number[..]);
-        let raw_bytes = addresses().map(<[u8]>::len).sum();
-        assert!(shared.shorter_than(addresses(), raw_bytes).is_some());
-        assert!(shared.shorter_than(numbers(), 300 * 16).is_none(), "what is random stays as it is");
-        assert!(SharedSymbols::new(false).shorter_than(addresses(), raw_bytes).is_none());
-        assert!(
-            shared.shorter_than(addresses().map(|key| &key[..7]), 300 * 7).is_none(),
-            "short keys are left alone"
-        );
+        let raw_bytes: usize = addresses().map(<[u8]>::len).sum();
+        for plenty in [false, true] {
+            assert!(shared.shorter_than(addresses(), raw_bytes, plenty).is_some());
+            assert!(
+                shared.shorter_than(numbers(), 300 * 16, plenty).is_none(),
+                "what is random stays as it is"
+            );
+            assert!(SharedSymbols::new(false).shorter_than(addresses(), raw_bytes, plenty).is_none());
+            assert!(
+                shared.shorter_than(addresses().map(|key| &key[..7]), 300 * 7, plenty).is_none(),
+                "short keys are left alone"
+            );
+        }
+        // Where memory is plenty, they have to be worth more.
+        let sizes: Vec<usize> = (0..raw_bytes).collect();
+        let least =
+            |plenty| sizes.partition_point(|&own| shared.shorter_than(addresses(), own, plenty).is_none());
+        let (plenty, scarce) = (least(true), least(false));
+        assert_eq!((plenty - 1) * 5 / 8, (scarce - 1) * 7 / 8, "{plenty} and {scarce}");
     }
 
     #[test]

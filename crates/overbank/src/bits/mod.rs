@@ -12,12 +12,13 @@
 //! 1. Byte forms are little-endian, fields least significant bit first, padding zero and verified.
 //! 2. A decoder compares the length it expects with the length it has before it allocates, and answers bytes
 //!    that no encoder wrote with `Corrupt`. It never panics on them.
-//! 3. Unsafe code stands only in the files per instruction set (`select/`, `stream/`, `prefetch/`), each with a scalar
+//! 3. Unsafe code stands only in the files per instruction set (`equal/`, `select/`, `stream/`, `prefetch/`), each with a scalar
 //!    twin of the same shape.
 
 mod bit_stream;
 mod blocks;
 mod elias_fano;
+pub(crate) mod equal;
 pub(crate) mod fields;
 mod packed;
 pub(crate) mod prefetch;

@@ -127,7 +127,7 @@ impl Leaf {
                 sample.clone().map(<[u8]>::len).sum::<usize>() * code_bits as usize / 8
             }
         };
-        ground.symbols.shorter_than(sample, own_bytes)
+        ground.symbols.shorter_than(sample, own_bytes, ground.pool.is_half_free())
     }
 
     /// The buckets for so many groups: as they are, unless they are too full.

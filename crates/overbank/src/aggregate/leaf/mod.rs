@@ -370,35 +370,13 @@ impl Leaf {
                     break;
                 }
                 let record = chunk.record_at(at, ground.shape());
-                let bucket = bucket_of(record.hash, self.lg_buckets);
-                let page = self.page_of(bucket);
-                self.pages[page].page(ground.shape().state_words).prefetch_bucket(bucket);
+                let page = self.prefetch_page_of(record.hash, ground.shape());
                 let (key, hash, is_state) = (record.key, record.hash, record.is_state);
                 *probe = Probe { key, at, hash, is_state, page, ..Probe::default() };
                 at = at.wrapping_add(record.whole.len());
                 count = count.wrapping_add(1);
             }
-            let probes = &mut probes[..count];
-            for probe in &mut *probes {
-                let page = self.pages[probe.page].page(ground.shape().state_words);
-                (probe.begin, probe.end) = page.entries_of(bucket_of(probe.hash, self.lg_buckets));
-                page.prefetch_fingerprints(probe.begin);
-            }
-            for probe in &mut *probes {
-                let page = self.pages[probe.page].page(ground.shape().state_words);
-                let fingerprint = fingerprint_of(probe.hash, self.lg_buckets);
-                probe.entry = page.candidate(probe.begin, probe.end, fingerprint);
-                if let Some(entry) = probe.entry {
-                    let bucket = bucket_of(probe.hash, self.lg_buckets);
-                    probe.key_bit = page.key_bit(bucket, probe.begin, entry, &self.alphabet);
-                    page.prefetch_entry(entry, probe.key_bit);
-                }
-            }
-            for probe in probes {
-                if !self.take(probe, chunk, ground, scratch) {
-                    self.miss(chunk.record_at(probe.at, ground.shape()).whole, ground);
-                }
-            }
+            self.take_all(&mut probes[..count], chunk, ground, scratch);
         }
     }
 
@@ -410,12 +388,72 @@ impl Leaf {
         ground: &Ground<A>,
         scratch: &mut Scratch,
     ) {
-        for (_, record) in chunk.records(ground.shape()) {
-            scratch.coded.clear();
-            symbols.encode(record.key, &mut scratch.coded);
-            let found = self.find(ground.shape().state_words, record.hash, &scratch.coded);
-            if !found.is_some_and(|(at, entry)| self.change(at, entry, record, ground, scratch)) {
-                self.miss(record.whole, ground);
+        let mut coded = std::mem::take(&mut scratch.coded);
+        let mut at = 0;
+        while at < chunk.used {
+            coded.clear();
+            let mut ends = [0; PROBES];
+            let mut probes = [Probe::default(); PROBES];
+            let mut count = 0usize;
+            for (probe, end) in probes.iter_mut().zip(&mut ends) {
+                if at == chunk.used {
+                    break;
+                }
+                let record = chunk.record_at(at, ground.shape());
+                let page = self.prefetch_page_of(record.hash, ground.shape());
+                symbols.encode(record.key, &mut coded);
+                *end = coded.len();
+                let (hash, is_state) = (record.hash, record.is_state);
+                *probe = Probe { at, hash, is_state, page, ..Probe::default() };
+                at = at.wrapping_add(record.whole.len());
+                count = count.wrapping_add(1);
+            }
+            let mut begin = 0;
+            for (probe, end) in probes.iter_mut().zip(ends).take(count) {
+                probe.key = &coded[begin..end];
+                begin = end;
+            }
+            self.take_all(&mut probes[..count], chunk, ground, scratch);
+        }
+        scratch.coded = coded;
+    }
+
+    /// Has on its way what is known of a hash's page; which page that is.
+    #[inline(always)]
+    fn prefetch_page_of(&self, hash: u32, shape: Shape) -> usize {
+        let bucket = bucket_of(hash, self.lg_buckets);
+        let page = self.page_of(bucket);
+        self.pages[page].page(shape.state_words).prefetch_bucket(bucket);
+        page
+    }
+
+    /// Takes some records into their groups, whose keys and pages are known; the rest are misses.
+    #[inline(always)]
+    fn take_all<A: Aggregate>(
+        &mut self,
+        probes: &mut [Probe<'_>],
+        chunk: &Chunk,
+        ground: &Ground<A>,
+        scratch: &mut Scratch,
+    ) {
+        for probe in &mut *probes {
+            let page = self.pages[probe.page].page(ground.shape().state_words);
+            (probe.begin, probe.end) = page.entries_of(bucket_of(probe.hash, self.lg_buckets));
+            page.prefetch_fingerprints(probe.begin);
+        }
+        for probe in &mut *probes {
+            let page = self.pages[probe.page].page(ground.shape().state_words);
+            let fingerprint = fingerprint_of(probe.hash, self.lg_buckets);
+            probe.entry = page.candidate(probe.begin, probe.end, fingerprint);
+            if let Some(entry) = probe.entry {
+                let bucket = bucket_of(probe.hash, self.lg_buckets);
+                probe.key_bit = page.key_bit(bucket, probe.begin, entry, &self.alphabet);
+                page.prefetch_entry(entry, probe.key_bit);
+            }
+        }
+        for probe in probes {
+            if !self.take(probe, chunk, ground, scratch) {
+                self.miss(chunk.record_at(probe.at, ground.shape()).whole, ground);
             }
         }
     }

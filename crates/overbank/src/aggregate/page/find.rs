@@ -5,11 +5,8 @@
 
 use super::format::Page;
 use crate::aggregate::alphabet::Alphabet;
+use crate::bits::equal::equal;
 use crate::bits::prefetch::prefetch;
-
-/// The lowest bit of each byte of a word, and the highest.
-const LOWEST_BITS: u128 = u128::MAX / 255;
-const HIGHEST_BITS: u128 = LOWEST_BITS << 7;
 
 /// Lengths that are added up at a time.
 const LENGTHS_AT_ONCE: usize = 32;
@@ -52,18 +49,15 @@ impl Page<'_> {
     /// The first of some entries that has a fingerprint.
     #[inline(always)]
     pub(in crate::aggregate) fn candidate(&self, begin: usize, end: usize, fingerprint: u8) -> Option<usize> {
-        let wanted = u128::from(fingerprint).wrapping_mul(LOWEST_BITS);
         let mut entry = begin;
         while entry < end {
             let at = self.fingerprints_at().wrapping_add(entry);
             let Some(chunk) = self.bytes.get(at..).and_then(|rest| rest.first_chunk()) else {
                 return self.candidate_among_the_last(entry, end, fingerprint);
             };
-            // The lowest of its bits is that of the first byte that is the wanted one.
-            let other = u128::from_le_bytes(*chunk) ^ wanted;
-            let found = other.wrapping_sub(LOWEST_BITS) & !other & HIGHEST_BITS;
+            let found = equal(chunk, fingerprint);
             if found != 0 {
-                let entry = entry.wrapping_add(found.trailing_zeros() as usize / 8);
+                let entry = entry.wrapping_add(found.trailing_zeros() as usize);
                 return (entry < end).then_some(entry);
             }
             entry = entry.wrapping_add(16);
