@@ -155,6 +155,10 @@ names! {
         MergeNs = "merge_ns",
         DivideNs = "divide_ns",
         CompressNs = "compress_ns",
+        FindNs = "find_ns",
+        KeyNs = "key_ns",
+        PlaceNs = "place_ns",
+        ResizeNs = "resize_ns",
         RestNs = "rest_ns",
         CentsPerGOps = "cents_per_g_ops",
     }
@@ -173,6 +177,10 @@ impl Metric {
             | Self::MergeNs
             | Self::DivideNs
             | Self::CompressNs
+            | Self::FindNs
+            | Self::KeyNs
+            | Self::PlaceNs
+            | Self::ResizeNs
             | Self::RestNs
             | Self::CpuNsPerOp
             | Self::P50Ns

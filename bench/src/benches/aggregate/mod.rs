@@ -22,7 +22,8 @@
 //! | bench | of the paper | what |
 //! |---|---|---|
 //! | `aggregate` | figure 6, table 4 | all engines, all workloads; `cents_per_g_ops`: the paper's cost model, for a billion records |
-//! | | figure 8 | of the tree, CPU time by kind of work: `sort_ns` and `merge_ns`, which aggregate, `compress_ns`, … `rest_ns` |
+//! | | figure 8 | of the tree, CPU time by kind of work: `sort_ns` and `merge_ns`, which aggregate, `compress_ns`, … `rest_ns`; of the |
+//! | | | sparse map, by samples: `find_ns`, which hashes, probes, compares and adds, `key_ns`, `place_ns`, which allocates, `resize_ns` |
 //! | `aggregate_refresh` | figure 7 | throughput over the number of finalizations |
 //! | `aggregate_factors` | figures 10, 11, 12 | the tree feature by feature, then ours; its buffers, fan-out, workers, trees; our memory |
 //! | `aggregate_shapes` | figures 9, 13 | throughput and memory over groups, repeats, lengths of keys |

@@ -11,6 +11,7 @@
 //! All hash as the groups do, so that what differs is the map.
 
 mod arena;
+mod phases;
 mod shared;
 mod sparse;
 
@@ -19,7 +20,7 @@ pub(super) use shared::Shared;
 pub(super) use sparse::Sparse;
 
 use super::job::Counter;
-use crate::Result;
+use crate::{Metric, Result};
 use keyhash::{HashKind, KeyHasher, Seed};
 use std::sync::{Mutex, PoisonError};
 
@@ -64,6 +65,11 @@ pub(super) trait Map: Default + Send {
     /// Counts a key once more.
     fn count(&mut self, key: &[u8]) -> Result<()>;
 
+    /// As [`Counter::breakdown`].
+    fn breakdown(&self) -> Vec<(Metric, u64)> {
+        Vec::new()
+    }
+
     /// Shows every key with its count.
     fn each(&self, visit: &mut dyn FnMut(&[u8], u64));
 }
@@ -76,6 +82,10 @@ impl<M: Map> Counter for Alone<M> {
     fn insert(&self, keys: &[&[u8]]) -> Result<()> {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         keys.iter().try_for_each(|key| map.count(key))
+    }
+
+    fn breakdown(&self) -> Vec<(Metric, u64)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).breakdown()
     }
 
     fn each(&self, visit: &mut dyn FnMut(&[u8], u64)) -> Result<()> {

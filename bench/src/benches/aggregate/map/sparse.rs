@@ -9,14 +9,27 @@
 //!
 //! Where the original keeps a pointer and counts the bits, a safe slice has its length, too: 4 bits a slot instead of 2.67.
 
+use super::phases::{Phase, Phases};
 use super::{Hashing, Map, Stored, Xxh3, one_more};
-use crate::Result;
+use crate::{Metric, Result};
 use std::marker::PhantomData;
 
 const GROUP_SLOTS: usize = 48;
 const LG_SLOTS_MIN: u32 = 5;
 
+/// The map, and what its parts take.
 pub(in super::super) struct Sparse<K, H = Xxh3> {
+    table: Table<K, H>,
+    phases: Phases,
+}
+
+impl<K, H> Default for Sparse<K, H> {
+    fn default() -> Self {
+        Self { table: Table::with_slots(LG_SLOTS_MIN), phases: Phases::new() }
+    }
+}
+
+struct Table<K, H> {
     hashing: PhantomData<H>,
     groups: Vec<Group<K>>,
     lg_slots: u32,
@@ -34,13 +47,7 @@ struct Slot<K> {
     count: u32,
 }
 
-impl<K, H> Default for Sparse<K, H> {
-    fn default() -> Self {
-        Self::with_slots(LG_SLOTS_MIN)
-    }
-}
-
-impl<K, H> Sparse<K, H> {
+impl<K, H> Table<K, H> {
     fn with_slots(lg_slots: u32) -> Self {
         let empty = || Group { taken: 0, slots: Box::default() };
         let groups = (0..(1usize << lg_slots).div_ceil(GROUP_SLOTS)).map(|_| empty()).collect();
@@ -68,7 +75,7 @@ impl<K, H> Sparse<K, H> {
     }
 }
 
-impl<K: Stored, H: Hashing> Sparse<K, H> {
+impl<K: Stored, H: Hashing> Table<K, H> {
     fn grow(&mut self) {
         let mut wider = Self::with_slots(self.lg_slots + 1);
         for group in std::mem::take(&mut self.groups) {
@@ -77,6 +84,22 @@ impl<K: Stored, H: Hashing> Sparse<K, H> {
             }
         }
         *self = wider;
+    }
+
+    /// Counts a key once more, if it is there.
+    fn count(&mut self, hash: u64, key: &[u8]) -> Option<Result<()>> {
+        for (group, place) in self.probes(hash) {
+            let group = &mut self.groups[group];
+            if group.taken >> place & 1 == 0 {
+                return None;
+            }
+            let rank = group.rank(place);
+            let slot = &mut group.slots[rank];
+            if slot.key.bytes() == key {
+                return Some(one_more(&mut slot.count));
+            }
+        }
+        None
     }
 }
 
@@ -103,27 +126,29 @@ impl<K> Group<K> {
 
 impl<K: Stored, H: Hashing> Map for Sparse<K, H> {
     fn count(&mut self, key: &[u8]) -> Result<()> {
-        let hash = H::hash(key);
-        for (group, place) in self.probes(hash) {
-            let group = &mut self.groups[group];
-            if group.taken >> place & 1 == 0 {
-                break;
-            }
-            let rank = group.rank(place);
-            let slot = &mut group.slots[rank];
-            if slot.key.bytes() == key {
-                return one_more(&mut slot.count);
-            }
+        let Self { table, phases } = self;
+        let is_timed = phases.begin_row();
+        let (hash, found) = phases.time(is_timed, Phase::Find, || {
+            let hash = H::hash(key);
+            (hash, table.count(hash, key))
+        });
+        if let Some(counted) = found {
+            return counted;
         }
-        if (self.keys + 1) * 5 > 4 << self.lg_slots {
-            self.grow();
+        if (table.keys + 1) * 5 > 4 << table.lg_slots {
+            phases.time_resize(|| table.grow());
         }
-        self.put(hash, Slot { key: K::of(key), count: 1 });
+        let slot = phases.time(is_timed, Phase::Key, || Slot { key: K::of(key), count: 1 });
+        phases.time(is_timed, Phase::Place, || table.put(hash, slot));
         Ok(())
     }
 
+    fn breakdown(&self) -> Vec<(Metric, u64)> {
+        self.phases.breakdown()
+    }
+
     fn each(&self, visit: &mut dyn FnMut(&[u8], u64)) {
-        for slot in self.groups.iter().flat_map(|group| &group.slots) {
+        for slot in self.table.groups.iter().flat_map(|group| &group.slots) {
             visit(slot.key.bytes(), u64::from(slot.count));
         }
     }
