@@ -2,7 +2,8 @@
 //!
 //! A string gives its unescaped bytes, a number its text as written, true and false their names. Null, an array or an
 //! object where a key field is wanted is a missing key; in a payload an array or an object is its text. A line that is not one JSON
-//! value is malformed. Where an object names a member twice, the last counts. What is skipped is checked for structure, not for UTF-8.
+//! value is malformed, and where columns are read also one that is no object, or no array where its elements are asked for: it has no
+//! fields that could be null. Where an object names a member twice, the last counts. What is skipped is checked for structure, not for UTF-8.
 
 use crate::Result;
 use crate::batch::Span;
@@ -26,7 +27,12 @@ pub(crate) fn parse(tree: &PathTree, rows: &mut Rows) -> Result<()> {
             let mut json = serde_json::Deserializer::from_slice(line);
             let outcome = Pick { tree, found: &mut found }.deserialize(&mut json).and_then(|()| json.end());
             match outcome {
-                Ok(()) => row(&found, text, start..text.len().min(end + 1), rows)?,
+                Ok(()) => match misfit(tree, line).filter(|_| rows.has_columns()) {
+                    None => row(&found, text, start..text.len().min(end + 1), rows)?,
+                    Some(what) => {
+                        rows.bad(start..text.len().min(end + 1), || format!("the row is {what}"))?
+                    }
+                },
                 Err(error) => {
                     rows.bad(start..text.len().min(end + 1), || format!("not JSON: {error}"))?;
                 }
@@ -35,6 +41,22 @@ pub(crate) fn parse(tree: &PathTree, rows: &mut Rows) -> Result<()> {
         start = end + 1;
     }
     Ok(())
+}
+
+/// What a value is that can have none of the fields in the tree.
+fn misfit(tree: &PathTree, value: &[u8]) -> Option<&'static str> {
+    let (members, elements) = (!tree.members.is_empty(), !tree.elements.is_empty());
+    match value.trim_ascii_start().first() {
+        _ if !tree.slots.is_empty() => None,
+        Some(b'{') if members => None,
+        Some(b'[') if elements => None,
+        Some(b'{') => Some("an object, not an array"),
+        Some(b'[') => Some("an array, not an object"),
+        Some(b'"') => Some("a string, not an object"),
+        Some(b'n') => Some("null, not an object"),
+        Some(b't' | b'f') => Some("true or false, not an object"),
+        _ => Some("a number, not an object"),
+    }
 }
 
 fn row(found: &[Option<&str>], text: &[u8], place: Range<usize>, rows: &mut Rows) -> Result<()> {

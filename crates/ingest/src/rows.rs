@@ -231,6 +231,11 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
+    /// Whether columns are read.
+    pub(crate) fn has_columns(&self) -> bool {
+        !self.wanted.columns.is_empty()
+    }
+
     /// Whether the field in `slot` is one of a column, where null is a value like others.
     pub(crate) fn is_of_column(&self, slot: usize) -> bool {
         slot >= self.wanted.first_column()

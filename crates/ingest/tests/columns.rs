@@ -93,6 +93,32 @@ fn json_has_null_and_lacks_members() {
     assert_eq!(read(&options(place.path(), text, Format::JsonLines, &other)).unwrap().2.columns_seen(), 0b01);
 }
 
+/// What has no members has no fields that are null: a row that is no object is malformed, and so is a field that is no single value.
+#[test]
+fn a_row_of_json_that_has_no_fields_is_malformed() {
+    let place = tempfile::tempdir().unwrap();
+    let text = "[1]\n5\n\"a\"\nnull\ntrue\n[]\n {\"name\":\"a\"}\n{}\n{\"name\":{\"b\":1}}\n{\"name\":\"x\",\"name\":\"y\"}\n";
+    let columns = [("name", ColumnType::Text)];
+    let (rows, bad, _) = read(&options(place.path(), text, Format::JsonLines, &columns)).unwrap();
+    assert_eq!(rows[0], some(&["a", "NULL", "y"]));
+    let told = [
+        "1: the row is an array, not an object",
+        "2: the row is a number, not an object",
+        "3: the row is a string, not an object",
+        "4: the row is null, not an object",
+        "5: the row is true or false, not an object",
+    ];
+    assert_eq!(bad, told);
+    let strict = Options { strict: true, ..options(place.path(), text, Format::JsonLines, &columns) };
+    assert!(matches!(read(&strict), Err(Error::BadRow { line: 1, .. })));
+    // Elements are fields of an array, and an object has none.
+    let text = "[1,2]\n[]\n{\"a\":1}\n";
+    let columns = [("[1]", ColumnType::Integer)];
+    let (rows, bad, _) = read(&options(place.path(), text, Format::JsonLines, &columns)).unwrap();
+    assert_eq!(rows[0], some(&["2", "NULL"]));
+    assert_eq!(bad, ["3: the row is an object, not an array"]);
+}
+
 #[test]
 fn columns_go_beside_a_key_and_what_is_not_utf_8_is_no_text() {
     let place = tempfile::tempdir().unwrap();
