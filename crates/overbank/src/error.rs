@@ -34,8 +34,8 @@ pub enum Error {
         files_max: u64,
     },
 
-    /// No space is left on the device, or a quota is reached. The last commit is whole.
-    #[error("{} is full: {needed_bytes} more bytes do not fit; free some space and run again, the last commit is whole", path.display())]
+    /// No space is left on the device, or a quota is reached. What was committed, if anything was, is whole.
+    #[error("{} is full: {needed_bytes} more bytes do not fit; free some space and run again; what was committed before is whole", path.display())]
     Full {
         /// The file that could not grow.
         path: PathBuf,
