@@ -71,23 +71,20 @@ impl Leaf {
                 merged.tail.clear();
                 ground.aggregate.start(StateMut { words: &mut merged.words, tail: &mut merged.tail });
             }
-            if ground.shape().has_tail {
-                let is_of_it = |&&place: &&u64| {
-                    let record = record_of(&misses, place, ground.shape());
-                    record.hash == first.hash && record.key == merged.key
-                };
-                let (own, more) = rest.split_at(rest.iter().take_while(is_of_it).count());
-                take_in_all(ground, &misses, own, merged, words);
-                rest = more;
-            }
-            while let Some((&place, more)) = rest.split_first() {
+            let is_of_first = |&&place: &&u64| {
                 let record = record_of(&misses, place, ground.shape());
-                if record.hash != first.hash || record.key != merged.key {
-                    break;
+                record.hash == first.hash && record.key == first.key
+            };
+            let (own, more) = rest.split_at(1 + rest[1..].iter().take_while(is_of_first).count());
+            if ground.shape().has_tail {
+                take_in_all(ground, &misses, own, merged, words);
+            } else {
+                for &place in own {
+                    let state = StateMut { words: &mut merged.words, tail: &mut merged.tail };
+                    take_in(ground, record_of(&misses, place, ground.shape()), state, words);
                 }
-                take_in(ground, record, StateMut { words: &mut merged.words, tail: &mut merged.tail }, words);
-                rest = more;
             }
+            rest = more;
             written.push(first.hash, merged, ground);
         }
         pages.write_rest(&mut written, ground);

@@ -1,29 +1,20 @@
 //! The law: for any order, batches and hashes, the groups are those of a map.
 
+use super::inserts::{Insert, inserts, key};
 use super::*;
 use proptest::prelude::*;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// Rows of keys of this many, from the first on, each so often.
-    Insert {
-        first: u32,
-        keys: u32,
-        each: u32,
-        kind: u8,
-    },
-    Get {
-        key: u32,
-        kind: u8,
-    },
+    Insert(Insert),
+    Get { key: u32, kind: u8 },
     Finalize,
     Scan,
 }
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => (0u32..3000, prop_oneof![1u32..10, 100u32..2500], 1u32..5, 0u8..4)
-            .prop_map(|(first, keys, each, kind)| Step::Insert { first, keys, each, kind }),
+        6 => inserts(2500, 5).prop_map(Step::Insert),
         2 => (0u32..4000, 0u8..4).prop_map(|(key, kind)| Step::Get { key, kind }),
         1 => Just(Step::Finalize),
         1 => Just(Step::Scan),
@@ -31,41 +22,18 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..12)
 }
 
-/// Keys of one length, of several, of several alphabets, and a long one here and there.
-pub(super) fn key(number: u32, kind: u8) -> Vec<u8> {
-    match kind {
-        0 => format!("{number:06}").into_bytes(),
-        1 => format!("{number}").repeat(1 + number as usize % 7).into_bytes(),
-        2 => number.wrapping_mul(0x9e37_79b1).to_le_bytes().to_vec(),
-        _ if number.is_multiple_of(500) => format!("{number}:").repeat(1500).into_bytes(),
-        _ => format!("https://example.org/{}/{number}", number % 10).into_bytes(),
-    }
-}
-
 /// Masks of hashes: all; 8 bits, of which some name the leaf; these and some that neither a record nor a page has; one hash for all keys.
 pub(super) const MASKS: [u128; 5] = [u128::MAX, 0xff << 120, 0xff << 96, 0xff << 120 | 0xff, 0];
 
-pub(super) fn obeys<A: Aggregate>(
-    groups: &Groups<A>,
-    steps: &[Step],
-    row: impl Fn(u32) -> (Vec<u64>, Vec<u8>),
-) {
+pub(super) fn obeys<A: Aggregate>(groups: &Groups<A>, steps: &[Step], row: impl Fn(u32) -> ModelRow) {
     let mut model = Model::default();
-    let mut number = 0;
+    let mut number = 1;
     for step in steps {
         match *step {
-            Step::Insert { first, keys, each, kind } => {
-                let keys: Vec<Vec<u8>> = (0..keys * each).map(|i| key(first + i % keys, kind)).collect();
-                let rows: Vec<_> = keys
-                    .iter()
-                    .map(|_| {
-                        number += 1;
-                        row(number)
-                    })
-                    .collect();
-                let rows: Vec<Row<'_>> = rows.iter().map(|(words, bytes)| Row { words, bytes }).collect();
-                groups.insert_rows(&keys, &rows).unwrap();
-                keys.iter().zip(&rows).for_each(|(key, row)| model.insert(key, *row));
+            Step::Insert(insert) => {
+                insert.insert(&mut model, &mut number, &row, |keys, rows| {
+                    groups.insert_rows(keys, rows).unwrap()
+                });
             }
             Step::Get { key: number, kind } => {
                 let key = key(number, kind);
@@ -150,9 +118,9 @@ proptest! {
 fn keys_of_one_hash_are_told_apart() {
     let groups = small(Count, 2, 0);
     let steps = [
-        Step::Insert { first: 0, keys: 1500, each: 2, kind: 0 },
+        Step::Insert(Insert { first: 0, keys: 1500, each: 2, kind: 0 }),
         Step::Get { key: 77, kind: 0 },
-        Step::Insert { first: 700, keys: 1500, each: 1, kind: 1 },
+        Step::Insert(Insert { first: 700, keys: 1500, each: 1, kind: 1 }),
         Step::Scan,
     ];
     obeys(&groups, &steps, |_| (Vec::new(), Vec::new()));

@@ -2,6 +2,7 @@
 
 mod crash;
 mod functions;
+pub(super) mod inserts;
 pub(super) mod law;
 mod snapshot;
 mod spill;

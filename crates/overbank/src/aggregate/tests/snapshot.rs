@@ -1,6 +1,7 @@
 //! A snapshot is the groups of one moment, whatever comes in while it is asked.
 
-use super::law::{MASKS, key};
+use super::inserts::{Insert, inserts, key};
+use super::law::MASKS;
 use super::spill::{simulated, spilled};
 use super::*;
 use crate::aggregate::snapshot::{GroupsSnapshot, GroupsSnapshotScan};
@@ -11,12 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Insert {
-        first: u32,
-        keys: u32,
-        each: u32,
-        kind: u8,
-    },
+    Insert(Insert),
     Snapshot,
     /// Goes on with the scan of one of the snapshots, which is not asked for anything else if `is_last`.
     Read {
@@ -45,8 +41,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => (0u32..3000, prop_oneof![1u32..10, 100u32..1500], 1u32..3, 0u8..4)
-            .prop_map(|(first, keys, each, kind)| Step::Insert { first, keys, each, kind }),
+        6 => inserts(1500, 3).prop_map(Step::Insert),
         3 => Just(Step::Snapshot),
         5 => (0usize..4, prop_oneof![1usize..40, 40usize..3000], prop::bool::weighted(0.3))
             .prop_map(|(which, groups, is_last)| Step::Read { which, groups, is_last }),
@@ -90,18 +85,15 @@ impl<A: Aggregate> Opened<A> {
     }
 }
 
-fn obeys<A: Aggregate>(groups: &Groups<A>, steps: &[Step], row: impl Fn(u32) -> (Vec<u64>, Vec<u8>)) {
+fn obeys<A: Aggregate>(groups: &Groups<A>, steps: &[Step], row: impl Fn(u32) -> ModelRow) {
     let (mut model, mut number) = (Model::default(), 0);
     let mut opened: Vec<Opened<A>> = Vec::new();
     for step in steps {
         match *step {
-            Step::Insert { first, keys, each, kind } => {
-                let keys: Vec<Vec<u8>> = (0..keys * each).map(|i| key(first + i % keys, kind)).collect();
-                let rows: Vec<_> = (number..).take(keys.len()).map(&row).collect();
-                number += keys.len() as u32;
-                let rows: Vec<Row<'_>> = rows.iter().map(|(words, bytes)| Row { words, bytes }).collect();
-                groups.insert_rows(&keys, &rows).unwrap();
-                keys.iter().zip(&rows).for_each(|(key, row)| model.insert(key, *row));
+            Step::Insert(insert) => {
+                insert.insert(&mut model, &mut number, &row, |keys, rows| {
+                    groups.insert_rows(keys, rows).unwrap()
+                });
             }
             Step::Snapshot if opened.len() < 4 => opened.push(Opened::new(groups, &model)),
             Step::Drop { which } if which < opened.len() => drop(opened.swap_remove(which)),

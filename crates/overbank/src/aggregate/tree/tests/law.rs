@@ -5,14 +5,8 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Rows of this many keys, from the first on, each so often.
-    Insert {
-        first: u32,
-        keys: u32,
-        each: u32,
-        kind: u8,
-    },
-    /// The same, as states of one row each.
+    Insert(Insert),
+    /// States of one row each, of keys from the first on.
     InsertStates {
         first: u32,
         keys: u32,
@@ -23,24 +17,12 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => (0u32..3000, prop_oneof![1u32..10, 100u32..2000], 1u32..4, 0u8..4)
-            .prop_map(|(first, keys, each, kind)| Step::Insert { first, keys, each, kind }),
+        6 => inserts(2000, 4).prop_map(Step::Insert),
         1 => (0u32..3000, 1u32..500).prop_map(|(first, keys)| Step::InsertStates { first, keys }),
         1 => Just(Step::Finalize),
         1 => Just(Step::Scan),
     ];
     prop::collection::vec(step, 1..8)
-}
-
-/// Keys of one length, of several, of all bytes, and a long one here and there.
-fn key(number: u32, kind: u8) -> Vec<u8> {
-    match kind {
-        0 => format!("{number:06}").into_bytes(),
-        1 => format!("{number}").repeat(1 + number as usize % 7).into_bytes(),
-        2 => number.wrapping_mul(0x9e37_79b1).to_le_bytes().to_vec(),
-        _ if number.is_multiple_of(500) => format!("{number}:").repeat(500).into_bytes(),
-        _ => format!("https://example.org/{}/{number}", number % 10).into_bytes(),
-    }
 }
 
 /// A user's codec: eight bytes below 128 in seven.
@@ -90,30 +72,24 @@ fn options() -> impl Strategy<Value = BufferTreeOptions> {
     )
 }
 
-fn obeys<A: Aggregate>(tree: &BufferTree<A>, steps: &[Step], row: impl Fn(u32) -> (Vec<u64>, Vec<u8>)) {
+fn obeys<A: Aggregate>(tree: &BufferTree<A>, steps: &[Step], row: impl Fn(u32) -> ModelRow) {
     let mut model = Model::default();
     let mut number = 0;
-    let mut next_rows = |keys: usize| -> Vec<(Vec<u64>, Vec<u8>)> {
-        let rows = (number..number + keys as u32).map(&row).collect();
-        number += keys as u32;
-        rows
-    };
     for step in steps {
         match *step {
-            Step::Insert { first, keys, each, kind } => {
-                let keys: Vec<Vec<u8>> = (0..keys * each).map(|i| key(first + i % keys, kind)).collect();
-                let rows = next_rows(keys.len());
-                let rows: Vec<Row<'_>> = rows.iter().map(|(words, bytes)| Row { words, bytes }).collect();
-                tree.insert_rows(&keys, &rows).unwrap();
-                keys.iter().zip(&rows).for_each(|(key, row)| model.insert(key, *row));
+            Step::Insert(insert) => {
+                insert.insert(&mut model, &mut number, &row, |keys, rows| {
+                    tree.insert_rows(keys, rows).unwrap()
+                });
             }
             Step::InsertStates { first, keys } => {
                 let keys: Vec<Vec<u8>> = (0..keys).map(|i| key(first + i, 0)).collect();
                 let mut lone = Model::default();
-                for (key, (words, bytes)) in keys.iter().zip(next_rows(keys.len())) {
+                for (key, (words, bytes)) in keys.iter().zip((number..).map(&row)) {
                     lone.insert(key, Row { words: &words, bytes: &bytes });
                     model.insert(key, Row { words: &words, bytes: &bytes });
                 }
+                number += keys.len() as u32;
                 let groups: Vec<KeyState> =
                     keys.iter().filter_map(|key| lone.group(tree.aggregate(), key)).collect();
                 let states: Vec<State<'_>> = groups.iter().map(KeyState::as_state).collect();

@@ -5,8 +5,9 @@ mod hostile;
 mod law;
 mod shape;
 
+use super::super::tests::inserts::{Insert, inserts, key};
 use super::super::tests::law::row_of_numbers;
-use super::super::tests::{Collect, Model};
+use super::super::tests::{Collect, Model, ModelRow};
 use super::super::{ColumnType, Columns, Count, Function, KeyState};
 use super::*;
 
