@@ -177,3 +177,32 @@ fn groups_beside_snapshots_stay_within_it() {
         assert_eq!(groups.count().unwrap(), keys);
     }
 }
+
+/// Scans that wait half-way take no more than what they count as in use: pieces of runs, groups of records that waited on flash.
+#[test]
+fn scans_that_wait_are_part_of_the_memory() {
+    for (threads, scans) in [(1, 1), (8, 8), (16, 16)] {
+        let _turn = turn();
+        let place = tempfile::tempdir().unwrap();
+        let options = StoreOptions::new().memory_bytes(256 << 20).threads(2).seed(Seed(5));
+        let store = Store::create(place.path(), options).unwrap();
+        let memory_bytes = 16 << 20;
+        let allowed = memory_bytes + STORE_BYTES + threads as usize * BATCH_BYTES + scans * SCAN_BYTES;
+        let before = counting::restart();
+        let groups =
+            Groups::spilling(Count, GroupsOptions::new().memory_bytes(memory_bytes), &store).unwrap();
+        let keys = 1_500_000;
+        insert(&groups, threads, keys, 1);
+        let mut waiting: Vec<_> = (0..scans).map(|_| groups.scan().unwrap()).collect();
+        for (number, scan) in waiting.iter_mut().enumerate() {
+            (0..=1000 * number).for_each(|_| assert!(scan.next_group().unwrap().is_some()));
+        }
+        insert(&groups, threads, keys / 4, 1);
+        for scan in &mut waiting {
+            (0..20_000).for_each(|_| assert!(scan.next_group().unwrap().is_some()));
+        }
+        check(&format!("{threads} threads beside {scans} scans"), before, allowed);
+        drop(waiting);
+        assert_eq!(groups.count().unwrap(), keys);
+    }
+}

@@ -7,16 +7,20 @@
 //! No commit names such a file: a commit makes runs of what it has, and a crash loses the rows that none has taken in. So the records are
 //! as they were in memory, and what is known of a piece, its place and its digest, stays there.
 //!
+//! A piece that cannot be read is noted in the backlog: no run is made of that, for it would be short, and whoever asks for a key of the
+//! leaf is told. It stays so until the piece is read again.
+//!
 //! | n records of a leaf | CPU | I/O |
 //! |---|---|---|
 //! | write, read | a copy and a hash of their bytes | their bytes once each, in pieces of some 64 KiB |
 
-use crate::Result;
 use crate::device::{AlignedBuf, BLOCK_BYTES, DeviceFile};
 use crate::error::corrupt_bytes;
 use crate::store::{FileId, Files};
+use crate::{Error, Result};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// What a record takes, as a rule.
@@ -40,12 +44,14 @@ pub(super) struct Piece {
     digest: u64,
 }
 
-/// What waits on flash for a leaf.
+/// What waits on flash for a leaf. Its clones are of the same file, and note together what cannot be read.
 #[derive(Clone, Debug)]
 pub(super) struct Backlog {
     file: Arc<BacklogFile>,
     pieces: Vec<Piece>,
     bytes: u64,
+    /// One more than the number of a piece that could not be read; 0 where there is none.
+    unreadable: Arc<AtomicUsize>,
 }
 
 impl BacklogFile {
@@ -93,7 +99,7 @@ impl Piece {
 
 impl Backlog {
     pub(super) fn new(file: &Arc<BacklogFile>) -> Backlog {
-        Backlog { file: Arc::clone(file), pieces: Vec::new(), bytes: 0 }
+        Backlog { file: Arc::clone(file), pieces: Vec::new(), bytes: 0, unreadable: Arc::default() }
     }
 
     pub(super) fn file(&self) -> &Arc<BacklogFile> {
@@ -107,6 +113,11 @@ impl Backlog {
 
     pub(super) fn pieces(&self) -> &[Piece] {
         &self.pieces
+    }
+
+    /// Where piece `number` is: the file, and the place in it.
+    pub(super) fn place(&self, number: usize) -> (PathBuf, u64) {
+        (self.file.files.path(self.file.id), self.pieces[number].at)
     }
 
     /// Bytes in the file.
@@ -124,11 +135,25 @@ impl Backlog {
         self.pieces.capacity() * size_of::<Piece>()
     }
 
-    /// Reads a piece into [`Piece::file_bytes`] bytes.
+    /// Reads piece `number`, one of [`Backlog::pieces`], into [`Piece::file_bytes`] bytes.
     ///
     /// # Errors
-    /// `Corrupt`; what the device says.
-    pub(super) fn read(&self, piece: &Piece, into: &mut [u8]) -> Result<()> {
+    /// `Corrupt`, with the file and the place of the piece; what the device says.
+    pub(super) fn read(&self, number: usize, into: &mut [u8]) -> Result<()> {
+        let read = self.read_piece(number, into);
+        match &read {
+            Err(_) => self.unreadable.store(number + 1, Ordering::Relaxed),
+            Ok(()) => {
+                // Another piece that is noted was not read here.
+                let (relaxed, noted) = (Ordering::Relaxed, number + 1);
+                let _ = self.unreadable.compare_exchange(noted, 0, relaxed, relaxed);
+            }
+        }
+        read
+    }
+
+    fn read_piece(&self, number: usize, into: &mut [u8]) -> Result<()> {
+        let piece = &self.pieces[number];
         self.file.file.read(piece.at, into)?;
         let found = xxh3_64(&into[..piece.bytes]);
         if found == piece.digest {
@@ -136,6 +161,42 @@ impl Backlog {
         }
         let (expected, found) = (format!("{:x}", piece.digest), format!("{found:x}"));
         let error = corrupt_bytes(0, "the digest of records that wait", expected, found);
-        Err(error.in_file_from(&self.file.files.path(self.file.id), piece.at))
+        let (path, at) = self.place(number);
+        Err(error.in_file_from(&path, at))
     }
+
+    /// Whether all pieces could be read that were, when each was last tried.
+    pub(super) fn is_readable(&self) -> bool {
+        self.unreadable.load(Ordering::Relaxed) == 0
+    }
+
+    /// Reads the piece that could not be read again, if there is one.
+    ///
+    /// # Errors
+    /// As [`Backlog::read`].
+    pub(super) fn read_again(&self) -> Result<()> {
+        match self.unreadable.load(Ordering::Relaxed).checked_sub(1) {
+            Some(number) => self.check(number, &mut Vec::new()),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads all pieces by way of `buffer`.
+    ///
+    /// # Errors
+    /// As [`Backlog::read`], at the first that cannot be read.
+    pub(super) fn verify(&self, buffer: &mut Vec<u8>) -> Result<()> {
+        (0..self.pieces.len()).try_for_each(|number| self.check(number, buffer))
+    }
+
+    fn check(&self, number: usize, buffer: &mut Vec<u8>) -> Result<()> {
+        let bytes = self.pieces[number].file_bytes();
+        buffer.resize(buffer.len().max(bytes), 0);
+        self.read(number, &mut buffer[..bytes])
+    }
+}
+
+/// Whether an error says that bytes on flash cannot be had: what else there is can be asked, and may be had later.
+pub(super) fn is_unreadable(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::Io { op: "read", .. })
 }

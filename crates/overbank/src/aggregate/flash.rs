@@ -122,6 +122,15 @@ impl Spill {
         self.backlog_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Notes that so many of them are taken away, with their share of what questions have read.
+    pub(super) fn take_backlog_bytes(&self, bytes: u64) {
+        let all = self.backlog_bytes();
+        self.set_backlog_bytes(all - bytes);
+        let left = |asked: u64| (u128::from(asked) * u128::from(all - bytes) / u128::from(all.max(1))) as u64;
+        let (relaxed, asked) = (Ordering::Relaxed, &self.asked_bytes);
+        let _ = asked.fetch_update(relaxed, relaxed, |asked| Some(left(asked)));
+    }
+
     /// Whether records were not written that should have been.
     pub(super) fn is_behind(&self) -> bool {
         self.is_behind.load(Ordering::Relaxed)

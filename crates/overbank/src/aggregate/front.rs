@@ -261,8 +261,8 @@ fn evicted(slot: Slot, words: &[u64]) -> Evicted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::Count;
     use crate::aggregate::group::GroupHasher;
+    use crate::aggregate::{Count, GroupsOptions};
     use crate::{HashKind, KeyHasher, Seed};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -270,7 +270,7 @@ mod tests {
 
     fn ground() -> Ground<Count> {
         let hasher = GroupHasher::new(KeyHasher::new(HashKind::Xxh3, Seed(3)), 0);
-        Ground::new(Arc::new(Count), hasher, 1 << 20, 1).unwrap()
+        Ground::new(Arc::new(Count), hasher, &GroupsOptions::new().shares().unwrap()).unwrap()
     }
 
     fn front(slots: usize) -> Front {

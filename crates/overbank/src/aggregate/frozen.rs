@@ -131,7 +131,6 @@ pub(super) struct FrozenScan {
 /// Groups of records that wait on flash.
 #[derive(Debug)]
 struct Gathered {
-    scratch: Scratch,
     part: HashPart,
     /// Those of the part, if it is not to be gathered first.
     leaf: Option<Leaf>,
@@ -146,10 +145,10 @@ impl FrozenScan {
         // A leaf that the range begins in is entered where it does.
         let inside = frozen.leaves.get(leaf).filter(|_| number >= frozen.first_leaf);
         let page = inside.map_or(0, |leaf| leaf.first_page_of(frozen.hasher.within(first)));
-        let gathered = frozen.gather.as_ref().map(|(gather, _)| {
-            let (scratch, part) = (Scratch::new(frozen.shape), gather.first_part());
-            Box::new(Gathered { scratch, part, leaf: None })
-        });
+        let gathered = frozen
+            .gather
+            .as_ref()
+            .map(|(gather, _)| Box::new(Gathered { part: gather.first_part(), leaf: None }));
         FrozenScan {
             frozen: Arc::clone(frozen),
             range,
@@ -203,9 +202,9 @@ impl FrozenScan {
         let (Some((gather, limits)), Some(gathered)) = (&self.frozen.gather, &mut self.gathered) else {
             return Ok(());
         };
-        let Gathered { scratch, part, leaf } = &mut **gathered;
+        let Gathered { part, leaf } = &mut **gathered;
         while leaf.is_none() {
-            *leaf = gather.gather(&self.frozen.leaves[self.leaf], *part, *limits, scratch)?;
+            *leaf = gather.gather(&self.frozen.leaves[self.leaf], *part, *limits)?;
             if leaf.is_none() {
                 *part = part.half();
             }

@@ -115,13 +115,13 @@ impl Inserter {
         // Where pages go to flash, that is what makes room: a leaf is not rewritten for each chunk meanwhile.
         let is_exhausted = pool.is_exhausted() && !spills;
         if leaf.pending() >= pending_blocks.min(WAITING_MAX) || is_exhausted {
-            leaf.apply(&leaves.ground, &mut leaves.scratches.take());
+            leaf.apply(&leaves.ground, &mut leaves.ground.scratches.take());
         }
         // As long as there is memory for it, a leaf is rewritten for a fourth of its pages, so that each group is a few times in all.
         let spare_blocks = if pool.is_half_free() { (leaf.pages() / 4).min(missing_blocks_max) } else { 0 };
         let is_due = leaf.misses() >= missing_blocks.max(spare_blocks).min(WAITING_MAX);
         if is_due || is_exhausted && leaf.misses() > 0 {
-            leaf.compact(&leaves.ground, &mut leaves.scratches.take());
+            leaf.compact(&leaves.ground, &mut leaves.ground.scratches.take());
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::leaf::{Ground, Leaf};
 use super::options::Shares;
-use super::scratches::Scratches;
 use super::state::Aggregate;
 use std::sync::{Arc, Mutex};
 
@@ -12,14 +11,11 @@ pub(super) struct Leaves<A> {
     pub(super) ground: Arc<Ground<A>>,
     pub(super) shares: Shares,
     pub(super) all: Vec<Mutex<Leaf>>,
-    /// Behind the locks of leaves.
-    pub(super) scratches: Scratches,
 }
 
 impl<A: Aggregate> Leaves<A> {
     pub(super) fn new(ground: Ground<A>, shares: Shares) -> Self {
         let all = (0..1 << shares.lg_leaves).map(|_| Mutex::new(Leaf::new())).collect();
-        let scratches = Scratches::new(ground.shape(), shares.scratches);
-        Leaves { ground: Arc::new(ground), shares, all, scratches }
+        Leaves { ground: Arc::new(ground), shares, all }
     }
 }

@@ -195,7 +195,7 @@ impl<A: Aggregate> Groups<A> {
             None => KeyHasher::new(HashKind::Xxh3, Seed(MemoryDevice::new().random_128()?)),
         };
         let hasher = GroupHasher::new(hasher, shares.lg_leaves);
-        let ground = Ground::new(Arc::new(aggregate), hasher, shares.pool_bytes, shares.missing_blocks_max)?;
+        let ground = Ground::new(Arc::new(aggregate), hasher, &shares)?;
         Ok(Groups { shared: Shared::new(ground, &options, shares, None), handle: None })
     }
 

@@ -8,8 +8,8 @@
 //! which there are as many at once as scratches, take what [`Shares`](super::options::Shares) keeps for them beside the budget.
 
 use crate::lock::lock;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Bytes of a block.
 pub(super) const BLOCK_BYTES: usize = 4096;
@@ -26,12 +26,14 @@ pub(super) struct Pool {
     budget_bytes: usize,
     /// What other things take of the budget for now.
     beside_bytes: AtomicUsize,
+    /// What questions have of what is in use.
+    loan_bytes: AtomicUsize,
 }
 
 impl Pool {
     pub(super) fn new(budget_bytes: usize) -> Pool {
-        let (used_bytes, beside_bytes) = Default::default();
-        Pool { free: Mutex::default(), used_bytes, budget_bytes, beside_bytes }
+        let (used_bytes, beside_bytes, loan_bytes) = Default::default();
+        Pool { free: Mutex::default(), used_bytes, budget_bytes, beside_bytes, loan_bytes }
     }
 
     /// What may be in use.
@@ -69,15 +71,19 @@ impl Pool {
         let lent = |used: usize| used.checked_add(bytes).filter(|&used| used <= budget_bytes);
         let is_lent = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lent).is_ok();
         if is_lent {
-            let mut free = lock(&self.free);
-            // What was given back and is not in use takes memory, too.
-            let most = budget_bytes.saturating_sub(self.used_bytes()) / BLOCK_BYTES;
-            free.truncate(most);
+            self.trim();
         }
         is_lent
     }
 
-    /// Ends a loan, or a part of it.
+    /// Lets go of blocks for which there is no room: what was given back and is not in use takes memory, too.
+    fn trim(&self) {
+        let mut free = lock(&self.free);
+        let most = self.budget_bytes().saturating_sub(self.used_bytes()) / BLOCK_BYTES;
+        free.truncate(most);
+    }
+
+    /// Ends what was lent, or a part of it.
     pub(super) fn end_loan(&self, bytes: usize) {
         self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -114,5 +120,45 @@ impl Pool {
     pub(super) fn memory_bytes(&self) -> usize {
         let free = lock(&self.free);
         self.used_bytes() + free.len() * BLOCK_BYTES + free.capacity() * size_of::<Block>()
+    }
+}
+
+/// Memory in no block that a question needs: it counts as in use, whether or not there is room, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Loan {
+    pool: Arc<Pool>,
+    bytes: usize,
+}
+
+impl Loan {
+    /// Of nothing yet.
+    pub(super) fn new(pool: &Arc<Pool>) -> Loan {
+        Loan { pool: Arc::clone(pool), bytes: 0 }
+    }
+
+    /// Has it be so many bytes, or a part of them, one in `share`, where there is no room and others have loans already; how many it is.
+    pub(super) fn set(&mut self, bytes: usize, share: usize) -> usize {
+        self.end();
+        let pool = &self.pool;
+        let has_room = pool.used_bytes().saturating_add(bytes) <= pool.budget_bytes();
+        let is_first = pool.loan_bytes.load(Ordering::Relaxed) == 0;
+        self.bytes = if has_room || is_first { bytes } else { bytes / share };
+        pool.used_bytes.fetch_add(self.bytes, Ordering::Relaxed);
+        pool.loan_bytes.fetch_add(self.bytes, Ordering::Relaxed);
+        pool.trim();
+        self.bytes
+    }
+
+    /// Gives it back.
+    fn end(&mut self) {
+        self.pool.end_loan(self.bytes);
+        self.pool.loan_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.end();
     }
 }

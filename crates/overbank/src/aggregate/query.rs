@@ -45,7 +45,7 @@ impl<A: Aggregate> Groups<A> {
             }
             let section = shared.section_of(number);
             let runs: Option<Vec<_>> = shared.spill.as_ref().map(|spill| {
-                let backlog = shared.backlog_of(spill, number, &leaf, ASKED);
+                let backlog = shared.backlog_of(spill, number, &leaf, ASKED, false);
                 inputs_of(&spill.version(), section).into_iter().chain(backlog).collect()
             });
             (is_known, runs.unwrap_or_default())

@@ -15,6 +15,7 @@ use super::state::Aggregate;
 use super::table::{GroupTable, GroupTreeState};
 use crate::Result;
 use crate::device::BLOCK_BYTES;
+use crate::lock::lock;
 use crate::store::registry::{self, Kind};
 use crate::store::{Entry, Openable, Participant, Prepared, Record, Store, Structure};
 use std::any::Any;
@@ -91,18 +92,25 @@ impl<A: Aggregate> Groups<A> {
         spilling(scratch, aggregate, &options, Setup { hasher, shares, flash })
     }
 
-    /// Reads everything on flash and checks it: each entry, their order, their number.
+    /// Reads everything on flash and checks it: each entry of runs, their order, their number; and records that wait for their leaves.
     ///
     /// # Cost
-    /// Each block once, in order.
+    /// Each block once, in order. Nothing goes to flash meanwhile that waits for room.
     ///
     /// # Errors
-    /// `Corrupt` at the first damage; what the device says.
+    /// `Corrupt` at the first damage, with its file and place; what the device says.
     pub fn verify(&self) -> Result<()> {
         let shared = self.shared();
         shared.usable()?;
         let Some(spill) = &shared.spill else { return Ok(()) };
+        // Whoever has records go from leaves to a run, or back, waits.
+        let turn = lock(&spill.turn);
+        shared.verify_backlogs(0..shared.leaves.all.len())?;
         let version = spill.version();
+        let frozen = version.frozen.iter().flat_map(|one| one.entries.backlogs());
+        let mut buffer = Vec::new();
+        frozen.map(|(_, backlog)| backlog).try_for_each(|backlog| backlog.verify(&mut buffer))?;
+        drop((turn, buffer));
         let mut pieces = version.runs.iter().flat_map(|run| &run.pieces);
         pieces.try_for_each(|piece| {
             piece.verify(spill.tree.table.shares.scan_bytes.next_multiple_of(BLOCK_BYTES))
@@ -125,7 +133,7 @@ pub(super) fn spilling<A: Aggregate>(
     setup: Setup,
 ) -> Result<Groups<A>> {
     let Setup { hasher, shares, flash } = setup;
-    let ground = Ground::new(Arc::new(aggregate), hasher, shares.pool_bytes, shares.missing_blocks_max)?;
+    let ground = Ground::new(Arc::new(aggregate), hasher, &shares)?;
     let rules = RunRules::new(ground.aggregate.clone(), hasher);
     let memory_bytes = options.chosen_memory_bytes();
     let spill = Spill::new(scratch, "scratch", rules, flash, Spill::no_runs(), memory_bytes, true)?;
@@ -185,7 +193,7 @@ impl Core {
                 Some(tree)
             }
         };
-        let ground = Ground::new(aggregate, hasher, shares.pool_bytes, shares.missing_blocks_max)?;
+        let ground = Ground::new(aggregate, hasher, &shares)?;
         let rules = RunRules::new(ground.aggregate.clone(), hasher);
         let state = match decoded {
             None => {

@@ -4,6 +4,7 @@ use super::Groups;
 use super::group::KeyState;
 use super::leaf::Leaf;
 use super::merger::Merger;
+use super::pool::Loan;
 use super::shared::Shared;
 use super::state::{Aggregate, StateMut};
 use super::table::{GroupTable, inputs_of};
@@ -19,8 +20,9 @@ impl<A: Aggregate> Groups<A> {
     ///
     /// # Cost
     /// Takes the records that wait into the groups, a leaf at a time, and holds one page decoded, and of each run on flash what is read of
-    /// it at a time. Records that wait on flash become groups a leaf at a time; if that was done before, all are made a run first. Each
-    /// scan that reads such records has some hundred KiB to put them in order, beside the memory of the options.
+    /// it at a time, which is part of the memory of the options: there is less for rows that come in meanwhile, and scans beside others
+    /// read less at a time where there is little. Records that wait on flash become
+    /// groups a leaf at a time; if that was done before, all are made a run first.
     ///
     /// # Errors
     /// As [`Groups::get`].
@@ -30,6 +32,8 @@ impl<A: Aggregate> Groups<A> {
         shared.write_what_is_asked()?;
         shared.hand_over();
         Ok(GroupScan {
+            loan: Loan::new(&shared.leaves.ground.pool),
+            piece_bytes: 0,
             shared,
             leaf: 0,
             page: None,
@@ -49,6 +53,9 @@ impl<A: Aggregate> Groups<A> {
 #[derive(Debug)]
 pub struct GroupScan<A: Aggregate> {
     shared: Arc<Shared<A>>,
+    /// What is read of runs at a time, of all together, and the loan for it.
+    piece_bytes: usize,
+    loan: Loan,
     /// The leaf that comes next; the one before is being read.
     leaf: usize,
     /// The page that was decoded last, and how often its leaf had been rewritten; `None` before the first of a leaf.
@@ -155,9 +162,11 @@ impl<A: Aggregate> GroupScan<A> {
     /// Goes to the next leaf, and takes what waits for it into its pages.
     fn begin_leaf(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
+        self.runs = None;
+        self.piece_bytes = shared.borrow_for_scan(&mut self.loan);
         let mut leaf = lock(&shared.leaves.all[self.leaf]);
         self.leaf += 1;
-        leaf.settle(&shared.leaves.ground, &mut shared.leaves.scratches.take());
+        leaf.settle(&shared.leaves.ground, &mut shared.leaves.ground.scratches.take());
         (self.page, self.is_read, self.is_begun) = (None, false, false);
         let inputs = self.inputs(&leaf);
         drop(leaf);
@@ -170,7 +179,8 @@ impl<A: Aggregate> GroupScan<A> {
         let number = self.leaf - 1;
         let section = self.shared.section_of(number);
         self.shared.spill.as_ref().map_or_else(Vec::new, |spill| {
-            let backlog = self.shared.backlog_of(spill, number, leaf, (1, 1));
+            let is_cramped = self.piece_bytes < spill.tree.table.shares.scan_bytes;
+            let backlog = self.shared.backlog_of(spill, number, leaf, (1, 1), is_cramped);
             inputs_of(&spill.version(), section).into_iter().chain(backlog).collect()
         })
     }
@@ -192,7 +202,7 @@ impl<A: Aggregate> GroupScan<A> {
         if self.is_begun {
             range = self.order(&self.last).0.high()..=*range.end();
         }
-        let mut runs = table.merger(inputs, &range, table.shares.scan_bytes)?;
+        let mut runs = table.merger(inputs, &range, self.piece_bytes)?;
         let mut has_group = runs.advance()?;
         let is_lent =
             |runs: &Merger| runs.group().is_some_and(|(hash, key, _)| (hash, key) <= self.order(&self.last));

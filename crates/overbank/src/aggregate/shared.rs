@@ -132,7 +132,7 @@ impl<A: Aggregate> Shared<A> {
         let work = || {
             while let Some(leaf) = self.leaves.all.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let mut leaf = lock(leaf);
-                leaf.settle(&self.leaves.ground, &mut self.leaves.scratches.take());
+                leaf.settle(&self.leaves.ground, &mut self.leaves.ground.scratches.take());
             }
         };
         let helpers = read(&self.inserters).len().min(self.leaves.shares.scratches).saturating_sub(1);
@@ -169,7 +169,7 @@ impl<A: Aggregate> Shared<A> {
             self.all_inserters().iter().map(|inserter| lock(inserter).memory_bytes()).sum();
         let leaves: usize = self.leaves.all.iter().map(|leaf| lock(leaf).memory_bytes()).sum();
         let index = self.spill.as_ref().map_or(0, Spill::index_bytes);
-        let scratches = self.leaves.scratches.memory_bytes();
+        let scratches = self.leaves.ground.scratches.memory_bytes();
         let Ground { pool, symbols, .. } = &*self.leaves.ground;
         pool.memory_bytes() + symbols.memory_bytes() + inserters + leaves + scratches + index
     }

@@ -5,6 +5,7 @@ use super::group::KeyState;
 use super::held::HeldVersion;
 use super::leaf::{Leaf, Moment, Scratch, no_room};
 use super::merger::Merger;
+use super::pool::Loan;
 use super::query::{GroupSource, top_of};
 use super::shared::Shared;
 use super::state::{Aggregate, State};
@@ -159,6 +160,7 @@ impl<A: Aggregate> GroupsSnapshot<A> {
 
     fn scan_from(self, is_last: bool) -> GroupsSnapshotScan<A> {
         GroupsSnapshotScan {
+            loan: Loan::new(&self.shared.leaves.ground.pool),
             snapshot: self,
             is_last,
             next: 0,
@@ -188,6 +190,8 @@ pub struct GroupsSnapshotScan<A: Aggregate> {
     /// Those of the page, and how many were lent.
     groups: Vec<KeyState>,
     at: usize,
+    /// For what is read of runs at a time.
+    loan: Loan,
     /// Those of the section; whether these are read anew, and some of them were lent before.
     runs: Option<Merger>,
     is_anew: bool,
@@ -279,9 +283,10 @@ impl<A: Aggregate> GroupsSnapshotScan<A> {
         };
         self.runs = None;
         let section = self.next as u32;
+        let piece_bytes = shared.borrow_for_scan(&mut self.loan);
         let inputs = inputs_of(&*shared.version_of(held)?, section);
         let (table, range) = (&spill.tree.table, shared.hashes_of(section));
-        self.runs = Some(table.merger(&inputs, &range, table.shares.scan_bytes)?);
+        self.runs = Some(table.merger(&inputs, &range, piece_bytes)?);
         self.next += 1;
         Ok(true)
     }
@@ -315,7 +320,7 @@ impl<A: Aggregate> Shared<A> {
     ) -> Result<T> {
         let mut leaf = lock(&self.leaves.all[number]);
         if begun && leaf.is_pinned(moment) {
-            leaf.settle_moment(moment, &self.leaves.ground, &mut self.leaves.scratches.take());
+            leaf.settle_moment(moment, &self.leaves.ground, &mut self.leaves.ground.scratches.take());
         }
         Ok(match moment.copy(number)? {
             Some(copy) => look(copy.leaf()),

@@ -19,16 +19,19 @@
 //!    under the locks of their leaves, so whoever takes the version under such a lock sees all.
 //! 2. A disk that is full leaves the frozen run, and records that are to be written, where they are, to be asked and to be written later;
 //!    nothing more is taken in meanwhile.
+//! 3. Records on flash that cannot be read stay where they are, as those of their leaf: whoever asks that is told, commits and snapshots
+//!    fail, and other leaves go on. Rows are refused once such records are longer than a run's.
 //!
 //! | n rows, m in RAM, f = `backlog_bytes` of all sections, B a block, T = fan-out | CPU | blocks written |
 //! |---|---|---|
 //! | insert | once a share of packing; log_T (n / f) times, of merging | lg_T (n / f) / B, in order, and once a record |
 
-use super::backlog::BacklogFile;
+use super::backlog::{Backlog, BacklogFile, is_unreadable};
 use super::flash::Spill;
 use super::frozen::Frozen;
 use super::held::HeldVersion;
 use super::leaf::{GatherLimits, Leaf};
+use super::pool::Loan;
 use super::shared::Shared;
 use super::state::Aggregate;
 use super::table::GroupTable;
@@ -43,6 +46,9 @@ use std::sync::{Arc, MutexGuard};
 const WORTH_SHARE: usize = 32;
 /// What records of leaves that are away must have of all blocks, this share, to be written rather than more pages.
 const WAITING_SHARE: usize = 16;
+
+/// What a scan reads at a time beside others where there is no room, this share of what it does else; and what it makes groups of in parts.
+const CRAMPED_SHARE: usize = 4;
 
 impl<A: Aggregate> Shared<A> {
     /// The section of a leaf.
@@ -85,7 +91,11 @@ impl<A: Aggregate> Shared<A> {
         while pool.is_exhausted() || spill.is_behind() {
             if !spill.version().frozen.is_empty() {
                 // A full disk left it there.
-                self.flush(spill, 0)?;
+                match self.flush(spill, 0) {
+                    // What could not be read waits for its leaves again.
+                    Err(error) if is_unreadable(&error) && spill.version().frozen.is_empty() => {}
+                    flushed => flushed?,
+                }
                 continue;
             }
             if spill.is_behind() || self.bytes_to_write() >= pool.budget_bytes() / WAITING_SHARE {
@@ -122,6 +132,7 @@ impl<A: Aggregate> Shared<A> {
     /// As [`Shared::spill_all`], in whose turn it is.
     fn write_all(&self, spill: &Spill) -> Result<()> {
         let _change = spill.gate.change();
+        self.read_again()?;
         self.settle();
         for section in 0..1 << self.leaves.shares.lg_sections {
             let groups = self.freeze(spill, section, true);
@@ -155,30 +166,44 @@ impl<A: Aggregate> Shared<A> {
         let Some(spill) = self.spill.as_ref().filter(|spill| spill.take_asked()) else { return Ok(()) };
         let _turn = lock(&spill.turn);
         let _change = spill.gate.change();
-        let mut sections = 0..1 << self.leaves.shares.lg_sections;
-        let written = sections.try_for_each(|section| {
-            let groups = self.freeze_backlog(spill, section);
-            self.flush_or_give_back(spill, section, groups)
-        });
-        match written {
-            // What could not be written is there to be asked.
-            Err(Error::Full { .. }) => Ok(()),
-            written => written,
+        for section in 0..1 << self.leaves.shares.lg_sections {
+            match self.write_readable(spill, section) {
+                // What could not be written is there to be asked.
+                Err(Error::Full { .. }) => {
+                    self.give_backlog_back(spill, section);
+                    return Ok(());
+                }
+                // Whoever needs what cannot be read is told.
+                Err(error) if is_unreadable(&error) => {}
+                written => written?,
+            }
         }
+        Ok(())
     }
 
-    /// What waits on flash for a leaf, whose lock is held, for a question that costs this share of what a scan does.
+    /// What waits on flash for a leaf, whose lock is held, for a question that costs this share of what a scan does, and has little
+    /// room if it `is_cramped`.
     pub(super) fn backlog_of(
         &self,
         spill: &Spill,
         number: usize,
         leaf: &Leaf,
         (share, of): (u64, u64),
+        is_cramped: bool,
     ) -> Option<Input<GroupTable>> {
         spill.note_asked(leaf.backlog()?.bytes() * share / of);
-        let limits = self.gather_limits(spill, 0);
+        let mut limits = self.gather_limits(spill, 0);
+        if is_cramped {
+            limits.bytes /= CRAMPED_SHARE;
+        }
         let leaves = vec![leaf.copy_backlog()];
         Some(Input::Memory(Arc::new(Frozen::of_backlog(number, leaves, &self.leaves.ground, limits))))
+    }
+
+    /// Has a scan's loan be what it reads of runs at a time; returns how much that is.
+    pub(super) fn borrow_for_scan(&self, loan: &mut Loan) -> usize {
+        let spill = self.spill.as_ref().filter(|_| self.has_runs());
+        spill.map_or(0, |spill| loan.set(spill.tree.table.shares.scan_bytes, CRAMPED_SHARE))
     }
 
     /// What may be taken to make groups of records on flash, of which there is room for some in any case and for these `bytes`.
@@ -206,10 +231,16 @@ impl<A: Aggregate> Shared<A> {
         }
         drop(buffer);
         for section in 0..1 << self.leaves.shares.lg_sections {
-            let (bytes, list_bytes) = self.backlog_size(section);
-            if bytes >= shares.backlog_bytes as u64 || list_bytes >= shares.pieces_bytes {
-                let groups = self.freeze_backlog(spill, section);
-                self.flush(spill, groups)?;
+            let is_long = || {
+                let (bytes, list_bytes) = self.backlog_size(section);
+                bytes >= shares.backlog_bytes as u64 || list_bytes >= shares.pieces_bytes
+            };
+            if is_long() {
+                self.write_readable(spill, section)?;
+                // It is, still, only of what cannot be read.
+                if is_long() {
+                    self.read_again()?;
+                }
             }
         }
         spill.set_behind(false);
@@ -247,10 +278,58 @@ impl<A: Aggregate> Shared<A> {
         })
     }
 
-    /// Makes a section's records on flash, if there are any, a frozen run. Of how many groups.
+    /// Makes a section's records on flash a run, but for those of leaves of which some cannot be read.
+    ///
+    /// # Errors
+    /// As [`Shared::flush`].
+    fn write_readable(&self, spill: &Spill, section: u32) -> Result<()> {
+        let groups = self.freeze_backlog(spill, section);
+        match self.flush(spill, groups) {
+            Err(error) if is_unreadable(&error) => {
+                // All leaves are noted of which that is so.
+                if self.verify_backlogs(self.leaves_of(section)).is_ok() {
+                    return Err(error);
+                }
+                let groups = self.freeze_backlog(spill, section);
+                self.flush(spill, groups)
+            }
+            flushed => flushed,
+        }
+    }
+
+    /// Reads all records on flash of some leaves.
+    ///
+    /// # Errors
+    /// `Corrupt`, what the device says: the first of them, once all leaves were tried.
+    pub(super) fn verify_backlogs(&self, leaves: std::ops::Range<usize>) -> Result<()> {
+        let (mut verified, mut buffer) = (Ok(()), Vec::new());
+        for leaf in &self.leaves.all[leaves] {
+            let backlog = lock(leaf).backlog().cloned();
+            if let Some(backlog) = backlog {
+                verified = verified.and(backlog.verify(&mut buffer));
+            }
+        }
+        verified
+    }
+
+    /// Reads again what could not be read of records on flash, if there is any.
+    ///
+    /// # Errors
+    /// As [`Shared::verify_backlogs`].
+    fn read_again(&self) -> Result<()> {
+        self.leaves.all.iter().try_for_each(|leaf| {
+            let backlog = lock(leaf).backlog().filter(|backlog| !backlog.is_readable()).cloned();
+            backlog.map_or(Ok(()), |backlog| backlog.read_again())
+        })
+    }
+
+    /// Makes a section's records on flash, if there are any, a frozen run, but for those of leaves of which some could not be read. Of how
+    /// many groups.
     fn freeze_backlog(&self, spill: &Spill, section: u32) -> u64 {
         let mut leaves = self.lock_section(section);
-        let Some(frozen) = self.take_backlog(spill, section, &mut leaves) else { return 0 };
+        let Some(frozen) = self.take_backlog(spill, section, &mut leaves, Backlog::is_readable) else {
+            return 0;
+        };
         let groups = frozen.groups();
         spill.tree.state().push_frozen(None, [(frozen, section)]);
         groups
@@ -269,31 +348,32 @@ impl<A: Aggregate> Shared<A> {
     /// Gives a section's records on flash, which are a frozen run, back to its leaves, if these have no others.
     fn give_backlog_back(&self, spill: &Spill, section: u32) {
         let mut leaves = self.lock_section(section);
-        if leaves.iter().any(|leaf| leaf.backlog().is_some()) {
-            return;
-        }
-        let is_backlog = |frozen: &Frozen, class: u32| class == section && frozen.is_backlog();
-        let Some(frozen) = spill.tree.take_frozen(is_backlog) else { return };
         let first = self.leaves_of(section).start;
+        let is_backlog = |frozen: &Frozen, class: u32| {
+            let has_room = |(number, _): (usize, &Backlog)| leaves[number - first].backlog().is_none();
+            class == section && frozen.is_backlog() && frozen.backlogs().all(has_room)
+        };
+        let Some(frozen) = spill.tree.take_frozen(is_backlog) else { return };
         for (number, backlog) in frozen.backlogs() {
             spill.set_backlog_bytes(spill.backlog_bytes() + backlog.bytes());
             leaves[number - first].give_backlog(backlog.clone());
         }
     }
 
-    /// Takes a section's records on flash away, if there are any.
+    /// Takes a section's records on flash away, those of leaves of which they are wanted, if there are any.
     fn take_backlog(
         &self,
         spill: &Spill,
         section: u32,
         leaves: &mut [MutexGuard<'_, Leaf>],
+        is_wanted: impl Fn(&Backlog) -> bool,
     ) -> Option<Frozen> {
-        let bytes: u64 = leaves.iter().filter_map(|leaf| leaf.backlog()).map(|backlog| backlog.bytes()).sum();
+        let backlogs: Vec<Leaf> = leaves.iter_mut().map(|leaf| leaf.take_backlog_if(&is_wanted)).collect();
+        let bytes: u64 = backlogs.iter().filter_map(Leaf::backlog).map(Backlog::bytes).sum();
         if bytes == 0 {
             return None;
         }
-        spill.set_backlog_bytes(spill.backlog_bytes() - bytes);
-        let backlogs = leaves.iter_mut().map(|leaf| leaf.take_backlog()).collect();
+        spill.take_backlog_bytes(bytes);
         let pool = &self.leaves.ground.pool;
         let limits = self.gather_limits(spill, pool.budget_bytes().saturating_sub(pool.used_bytes()) / 2);
         Some(Frozen::of_backlog(self.leaves_of(section).start, backlogs, &self.leaves.ground, limits))
@@ -303,9 +383,17 @@ impl<A: Aggregate> Shared<A> {
         self.leaves.all[self.leaves_of(section)].iter().map(lock).collect()
     }
 
-    /// Writes what is frozen, and does a share of the merges that is due for `groups` groups.
+    /// Writes what is frozen, and does a share of the merges that is due for `groups` groups. Where records on flash cannot be read, all
+    /// that are frozen wait for their leaves again.
     fn flush(&self, spill: &Spill, groups: u64) -> Result<()> {
-        spill.flush()?;
+        if let Err(error) = spill.flush() {
+            if is_unreadable(&error) {
+                (0..1 << self.leaves.shares.lg_sections)
+                    .for_each(|section| self.give_backlog_back(spill, section));
+                spill.flush()?;
+            }
+            return Err(error);
+        }
         spill.tree.frozen_gone();
         let paced = spill.tree.pace(groups as usize, false);
         self.note_index(spill)?;
@@ -354,7 +442,7 @@ impl<A: Aggregate> Shared<A> {
         spill.note_taken();
         let pages = leaves.iter_mut().map(|leaf| leaf.take_pages()).collect();
         let pages = Frozen::new(self.leaves_of(section).start, pages, &self.leaves.ground);
-        let backlog = if is_commit { self.take_backlog(spill, section, &mut leaves) } else { None };
+        let backlog = if is_commit { self.take_backlog(spill, section, &mut leaves, |_| true) } else { None };
         leaves.iter_mut().for_each(|leaf| if is_commit { leaf.call_back() } else { leaf.send_away() });
         let groups = pages.groups() + backlog.as_ref().map_or(0, Frozen::groups);
         // Nobody sees the leaves without what they had before the version has it.

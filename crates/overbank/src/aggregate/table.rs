@@ -3,16 +3,17 @@
 //! Hashes are cut into sections, each of the same number of leaves. Runs of a section are merged with each other alone: so a section
 //! goes to flash by itself when memory is full, while the others fill on.
 
+use super::backlog::is_unreadable;
 use super::format;
 use super::frozen::{Frozen, FrozenScan};
 use super::merger::{Merger, Source};
 use super::options::FlashShares;
 use super::run::{RunRules, RunSegment, RunWriter};
-use crate::Result;
 use crate::device::BLOCK_BYTES;
 use crate::error::invalid;
 use crate::lsm::{Input, LaneSpec, Order, Size, State, Stepped, StoredTree, Table, Tree, Version};
 use crate::store::{FileRef, Files, Record};
+use crate::{Error, Result};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -111,6 +112,11 @@ impl Table for GroupTable {
     fn frozen_size(frozen: &Frozen) -> Size {
         let entries = frozen.groups();
         Size { entries, tombstones: 0, occurrences: entries, bytes: 0, memory_bytes: frozen.bytes() }
+    }
+
+    /// Records on flash that cannot be read wait for their leaves again.
+    fn is_told(error: &Error) -> bool {
+        is_unreadable(error)
     }
 
     fn begin(&self, files: &Files, inputs: &[Input<Self>], lane: &LaneSpec<u32>) -> Result<GroupMerge> {

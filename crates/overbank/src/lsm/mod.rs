@@ -60,8 +60,8 @@ pub(crate) use state::State;
 pub(crate) use version::Merging;
 pub(crate) use version::Version;
 
-use crate::Result;
 use crate::store::{FileRef, Files, Record};
+use crate::{Error, Result};
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -127,6 +127,13 @@ pub(crate) trait Table: Debug + Send + Sync + Sized + 'static {
     fn flush_share(&self, has_runs: bool) -> (usize, usize) {
         let _ = has_runs;
         Limits::FLUSH
+    }
+
+    /// Whether a flush that fails so is told to whoever waits for it, and not to the store: its frozen runs are as they were, and the table
+    /// may have another way to go on.
+    fn is_told(error: &Error) -> bool {
+        let _ = error;
+        false
     }
 
     /// Frozen runs have gone to flash or were joined: versions before the `edit`-th, if the table keeps one, keep RAM that is needed.

@@ -202,7 +202,7 @@ impl<T: Table> Tree<T> {
     /// Works on a lane for a step; false if there is none to take. Ending a lane syncs a file, which `may_end` allows.
     ///
     /// # Errors
-    /// `Full`, `Corrupt`, `Io`: the lane's job was given up.
+    /// `Full`, `Corrupt`, `Io`: the lane's job was given up. What [`Table::is_told`] is [`Tree::flush_until`]'s to say.
     pub(crate) fn step(self: &Arc<Self>, may_end: bool) -> Result<bool> {
         let (may_end, is_behind) = (self.may_end(may_end), self.threads() > 0);
         let Some(mut taken) = self.state().take_lane(&self.limits, may_end, is_behind) else {
@@ -245,11 +245,17 @@ impl<T: Table> Tree<T> {
             }
             Err(error) => {
                 let dead = state.fail(job, is_flush, &error);
+                let told = if is_flush && T::is_told(&error) {
+                    state.untold = Some((job, error));
+                    Ok(true)
+                } else {
+                    Err(error)
+                };
                 self.wake(&mut state);
                 drop(state);
                 // At once: their space may be what is missing. What cannot be removed, the store removes when it is next opened.
                 dead.into_iter().for_each(|file| drop(self.files.discard(file)));
-                Err(error)
+                told
             }
         }
     }

@@ -53,6 +53,8 @@ pub(crate) struct State<T: Table> {
     /// How many there were when the memtable of each writer took its first entry; `None` where it is empty.
     pub(super) open_memtables: Vec<Option<u64>>,
     pub(crate) no_space: Option<NoSpace>,
+    /// Why a flush failed that is told to whoever waits for it, and the flush.
+    pub(super) untold: Option<(u64, Error)>,
     /// Lanes that threads have of jobs that were given up: they hold space until they come back.
     pub(super) orphaned_lanes: usize,
     /// Something was inserted or merged that no commit has taken in.
@@ -83,6 +85,7 @@ impl<T: Table> State<T> {
             memtables,
             open_memtables: vec![None; writers],
             no_space: None,
+            untold: None,
             orphaned_lanes: 0,
             is_changed: false,
             rests: false,

@@ -129,7 +129,7 @@ impl<T: Table> Tree<T> {
     /// Flushes until it `is_enough`.
     ///
     /// # Errors
-    /// `Full`: what is in RAM stays there.
+    /// `Full`, and what [`Table::is_told`]: what is in RAM stays there.
     pub(crate) fn flush_until(self: &Arc<Self>, is_enough: impl Fn(&State<T>) -> bool) -> Result<()> {
         // As in `finish_merges`.
         let first_job = self.state().next_job();
@@ -141,6 +141,9 @@ impl<T: Table> Tree<T> {
             let is_new = |full: &&NoSpace| full.is_flush && full.job >= first_job;
             if let Some(full) = state.no_space.as_ref().filter(is_new) {
                 return Err(full.error());
+            }
+            if let Some((_, error)) = state.untold.take().filter(|(job, _)| *job >= first_job) {
+                return Err(error);
             }
             state.begin_flush(&self.limits);
             self.wake(&mut state);

@@ -15,8 +15,9 @@ use crate::device::AlignedBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// The most bits of a hash that tell parts of a leaf apart: whatever does not fit the memory then takes more.
-const LG_PARTS_MAX: u32 = 8;
+/// The most bits of a hash that tell parts of a leaf apart: what does not fit the memory then are states of some KiB each of as many
+/// groups of one part, and takes more.
+const LG_PARTS_MAX: u32 = 16;
 
 /// What gathering may take.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +66,7 @@ pub(super) struct LastGathered {
     groups: AtomicUsize,
 }
 
-/// Makes groups of records on flash, whatever is computed of them.
+/// Makes groups of records on flash, whatever is computed of them. Whoever has it do so waits for a scratch, and has no lock of a leaf.
 pub(in crate::aggregate) trait Gather: Send + Sync {
     /// The part of a leaf that is likely to fit the memory, the first one.
     fn first_part(&self) -> HashPart;
@@ -74,13 +75,7 @@ pub(in crate::aggregate) trait Gather: Send + Sync {
     ///
     /// # Errors
     /// `Corrupt`; what the device says.
-    fn gather(
-        &self,
-        leaf: &Leaf,
-        part: HashPart,
-        limits: GatherLimits,
-        scratch: &mut Scratch,
-    ) -> Result<Option<Leaf>>;
+    fn gather(&self, leaf: &Leaf, part: HashPart, limits: GatherLimits) -> Result<Option<Leaf>>;
 }
 
 impl<A: Aggregate> Gather for Ground<A> {
@@ -88,17 +83,11 @@ impl<A: Aggregate> Gather for Ground<A> {
         HashPart { number: 0, lg_parts: self.gathered.lg_parts.load(Ordering::Relaxed) }
     }
 
-    fn gather(
-        &self,
-        leaf: &Leaf,
-        part: HashPart,
-        limits: GatherLimits,
-        scratch: &mut Scratch,
-    ) -> Result<Option<Leaf>> {
+    fn gather(&self, leaf: &Leaf, part: HashPart, limits: GatherLimits) -> Result<Option<Leaf>> {
         let last = &self.gathered;
         let mut gathered = leaf.like();
         gathered.lg_buckets = gathered.lg_buckets_for(last.groups.load(Ordering::Relaxed));
-        let is_whole = gathered.take_backlog_of(leaf, part, limits, self, scratch);
+        let is_whole = gathered.take_backlog_of(leaf, part, limits, self, &mut self.scratches.take());
         if !matches!(is_whole, Ok(true)) {
             gathered.drop_all(&self.pool);
             return is_whole.map(|_| None);
@@ -165,9 +154,9 @@ impl Leaf {
         Ok(())
     }
 
-    /// Takes away what waits on flash, as a leaf that has nothing else.
-    pub(in crate::aggregate) fn take_backlog(&mut self) -> Leaf {
-        Leaf { backlog: self.backlog.take(), ..self.like() }
+    /// Takes away what waits on flash, if it is wanted, as a leaf that has nothing else.
+    pub(in crate::aggregate) fn take_backlog_if(&mut self, is_wanted: impl Fn(&Backlog) -> bool) -> Leaf {
+        Leaf { backlog: self.backlog.take_if(|backlog| is_wanted(backlog)), ..self.like() }
     }
 
     /// Has what was taken away wait on flash again; nothing else does.
@@ -195,9 +184,9 @@ impl Leaf {
         scratch: &mut Scratch,
     ) -> Result<bool> {
         let Some(backlog) = &other.backlog else { return Ok(true) };
-        for piece in backlog.pieces() {
+        for (number, piece) in backlog.pieces().iter().enumerate() {
             let mut chunk = Chunk::new(ground.pool.take_for(piece.file_bytes()));
-            let read = backlog.read(piece, &mut chunk.block[..piece.file_bytes()]);
+            let read = backlog.read(number, &mut chunk.block[..piece.file_bytes()]);
             chunk.used = piece.bytes();
             if part.lg_parts > 0 && read.is_ok() {
                 let all = std::mem::replace(&mut chunk, Chunk::new(ground.pool.take_for(piece.file_bytes())));
@@ -235,9 +224,9 @@ impl Leaf {
     ) -> Result<bool> {
         let (mut is_known, mut bytes) = (false, Vec::new());
         let Some(backlog) = &self.backlog else { return Ok(false) };
-        for piece in backlog.pieces() {
+        for (number, piece) in backlog.pieces().iter().enumerate() {
             bytes.resize(piece.file_bytes().max(BLOCK_BYTES), 0);
-            backlog.read(piece, &mut bytes[..piece.file_bytes()])?;
+            backlog.read(number, &mut bytes[..piece.file_bytes()])?;
             let chunk = Chunk { block: bytes.into_boxed_slice(), used: piece.bytes() };
             is_known |= get_from(&chunk, ground, hash, key, &mut scratch.words, group, is_known);
             bytes = chunk.block.into_vec();

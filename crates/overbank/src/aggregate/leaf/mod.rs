@@ -21,9 +21,11 @@ pub(super) use backlog::{Gather, GatherLimits, HashPart};
 use super::alphabet::Alphabet;
 use super::backlog::Backlog;
 use super::group::{GroupHasher, KeyState};
+use super::options::Shares;
 use super::page::{EntryCursor, Page, PageBuilder, PageHead, bucket_of, change_words, fingerprint_of};
 use super::pool::{BLOCK_BYTES, Block, Pool};
 use super::record::{Chunk, Record, append_copy};
+use super::scratches::Scratches;
 use super::state::{Aggregate, Row, Shape, State, StateMut, WORDS_MAX};
 use super::symbols::{SharedSymbols, Symbols};
 use crate::Result;
@@ -52,6 +54,8 @@ pub(super) struct Ground<A> {
     pub(super) hasher: GroupHasher,
     pub(super) pool: Arc<Pool>,
     pub(super) symbols: SharedSymbols,
+    /// Behind the locks of leaves.
+    pub(super) scratches: Scratches,
     /// Chunks whose records are put in order at a time, where there may be any number.
     missing_blocks_max: usize,
     /// What the last leaf was like whose records on flash became groups.
@@ -61,12 +65,8 @@ pub(super) struct Ground<A> {
 impl<A: Aggregate> Ground<A> {
     /// # Errors
     /// `InvalidOption` for an aggregate of too many words.
-    pub(super) fn new(
-        aggregate: Arc<A>,
-        hasher: GroupHasher,
-        pool_bytes: usize,
-        missing_blocks_max: usize,
-    ) -> Result<Ground<A>> {
+    pub(super) fn new(aggregate: Arc<A>, hasher: GroupHasher, shares: &Shares) -> Result<Ground<A>> {
+        let Shares { pool_bytes, missing_blocks_max, .. } = *shares;
         let shape = Shape::of(&*aggregate);
         let words = shape.row_words.max(shape.state_words);
         if words > WORDS_MAX {
@@ -76,7 +76,8 @@ impl<A: Aggregate> Ground<A> {
         let symbols = SharedSymbols::new(pool_bytes >= SYMBOLS_POOL_BYTES_MIN);
         let gathered = LastGathered::default();
         let pool = Arc::new(Pool::new(pool_bytes));
-        Ok(Ground { aggregate, hasher, pool, symbols, missing_blocks_max, gathered })
+        let scratches = Scratches::new(shape, shares.scratches);
+        Ok(Ground { aggregate, hasher, pool, symbols, scratches, missing_blocks_max, gathered })
     }
 }
 

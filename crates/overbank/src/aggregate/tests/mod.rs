@@ -1,5 +1,6 @@
 //! Groups against a map.
 
+mod backlog;
 mod crash;
 mod functions;
 pub(super) mod inserts;
@@ -67,8 +68,7 @@ fn small<A: Aggregate>(aggregate: A, lg_leaves: u32, mask: u128) -> Groups<A> {
     let options = GroupsOptions::new().hasher(hasher).threads(3);
     let shares = small_shares(&options, lg_leaves);
     let hasher = GroupHasher { mask, ..GroupHasher::new(hasher, lg_leaves) };
-    let ground =
-        Ground::new(Arc::new(aggregate), hasher, shares.pool_bytes, shares.missing_blocks_max).unwrap();
+    let ground = Ground::new(Arc::new(aggregate), hasher, &shares).unwrap();
     Groups { shared: Shared::new(ground, &options, shares, None), handle: None }
 }
 

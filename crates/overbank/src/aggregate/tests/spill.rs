@@ -256,6 +256,6 @@ fn what_waits_for_leaves_that_are_away_is_put_in_order_in_parts() {
     groups.shared().hand_over();
     assert!(leaves.all.iter().all(|leaf| lock(leaf).pending() > 200));
     assert_eq!(groups.count().unwrap(), 200_000);
-    let bytes = leaves.scratches.memory_bytes();
+    let bytes = leaves.ground.scratches.memory_bytes();
     assert!(bytes < 512 << 10, "{bytes} bytes to put records in order");
 }
