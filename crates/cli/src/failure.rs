@@ -119,6 +119,10 @@ pub(crate) fn remedy(error: &io::Error) -> &'static str {
 /// An error of the library, with what helps where the operating system refused a write, and options as the command names them.
 fn told(error: &overbank::Error) -> String {
     match error {
+        // Of decimals, or of integers as such.
+        overbank::Error::InvalidOption { name: "a sum", value, .. } if value.starts_with("about") => {
+            format!("a sum is {value}, which has more than 38 digits; sum floats instead: --types x:float")
+        }
         overbank::Error::InvalidOption { name: "a sum", value, .. } => format!(
             "a sum is {value}, which does not fit; --overflow wide gives sums of integers 38 digits, --overflow saturate \
              the nearest number that fits"
@@ -183,6 +187,13 @@ mod tests {
         };
         let said = Failure::from(options).to_string();
         assert!(said.contains("9223372036854775808") && said.contains("--overflow wide"), "{said}");
+        let options = overbank::Error::InvalidOption {
+            name: "a sum",
+            value: "about 2e38".to_owned(),
+            why: String::new(),
+        };
+        let said = Failure::from(options).to_string();
+        assert!(said.contains("2e38") && said.contains("float") && !said.contains("wide"), "{said}");
     }
 
     #[test]

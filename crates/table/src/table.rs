@@ -57,8 +57,12 @@ impl Table {
         fields.extend(plan.fields());
         for (i, field) in fields.iter().enumerate() {
             if fields[..i].iter().any(|other| other.name() == field.name()) {
-                let why = "two results have this name; give one of them another: sum(x) as total".to_owned();
-                return Err(Error::Call { text: field.name().clone(), why });
+                let why = if i < keys.len() {
+                    "the key has this column twice; name it once"
+                } else {
+                    "two results have this name; give one of them another: sum(x) as total"
+                };
+                return Err(Error::Call { text: field.name().clone(), why: why.to_owned() });
             }
         }
         let (schema, input) = (Arc::new(Schema::new(fields)), Arc::new(schema.clone()));

@@ -83,6 +83,26 @@ fn nulls_and_empty_texts_are_told_apart() {
     assert_eq!(ran, "1,count\na,1\n,2\n");
 }
 
+/// Nothing comes to nothing, whatever is computed of it.
+#[test]
+fn inputs_without_rows_have_no_groups() {
+    let words = "--by k --agg sum(x),p99(x),bitmap(y),max(z) --format csv";
+    let header = "k,sum(x),p99(x),bitmap(y),max(z)\n";
+    for rows in ["k,x,y,z\n", "k,x,y,z"] {
+        assert_eq!(group(words).fed(rows).run().text(), header);
+    }
+    // What is NULL in the first rows is taken for what functions take.
+    assert_eq!(group(words).fed("k,x,y,z\na,,,\n").run().text(), format!("{header}a,,,,\n"));
+    let least =
+        |memory: &str| overbank("group -q --by k --format csv --memory").with(memory).fed("k\na\n").run();
+    assert_eq!(least("16MiB").text(), "k,count\na,1\n");
+    least("15MiB").fails_naming(&["15.0 MiB", "16.0 MiB"]);
+    let whole = "[1]\n{\"k\":\"a\"}\n";
+    let ran = group("--by k --format jsonl").fed(whole).run();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "k,count\na,1\n"));
+    assert!(ran.err.contains("the row is an array, not an object"), "{}", ran.err);
+}
+
 #[test]
 fn rows_of_other_types_are_counted_and_kept_for_who_wants_them() {
     let place = tempfile::tempdir().unwrap();
@@ -115,6 +135,8 @@ fn what_is_asked_wrongly_is_named_with_the_remedy() {
         ("--by city --sort amount", &["no column amount", "city, count"]),
         ("--by city --integers", &["--types x:int"]),
         ("--by city,count", &["count", "city"]),
+        ("--by city,city", &["city", "this column twice"]),
+        ("--by city --top 2:count --sort city", &["--sort and --top", "--top N"]),
         ("--by city --as parquet --threads 0", &["0"]),
     ] {
         group(words).with(&path).run().fails_naming(named);

@@ -1,6 +1,6 @@
 //! One pass over a stream whose keys go to a filter: parsed side by side, taken in the stream's order.
 
-use super::session::fit_chunks;
+use super::session::{MEMORY_BYTES_MIN, fit_chunks};
 use crate::announce;
 use crate::arguments::InputArguments;
 use crate::commands::input::{self, GoesOn, Input, ParsedRows};
@@ -89,7 +89,7 @@ impl<'a> Pass<'a> {
                     .to_owned(),
             ));
         }
-        let threads = fit_chunks(&mut options, machine)?;
+        let threads = fit_chunks(&mut options, machine, MEMORY_BYTES_MIN)?;
         options.keep_rows = printed == Printed::Rows;
         options.number_rows = printed == Printed::Numbers;
         options.pause = Some(PAUSE);

@@ -29,7 +29,7 @@ const KEYS: u64 = 1_000_000_000;
 /// The share of new keys that it may take for seen ones unless told otherwise.
 const ERROR: f64 = 1e-6;
 /// The least of all memory: less leaves nothing for chunks beside the least of the shares.
-const MEMORY_BYTES_MIN: u64 = 32 << 20;
+pub(crate) const MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// The least of the filter's share.
 const FILTER_BYTES_MIN: usize = 16 << 20;
 
@@ -180,19 +180,29 @@ pub(crate) fn options(
 
 /// Refuses memory that is too little for its shares, or more than the machine has.
 pub(crate) fn check_memory(memory_bytes: u64) -> Result<(), Failure> {
-    if memory_bytes < MEMORY_BYTES_MIN {
+    check_memory_of(memory_bytes, MEMORY_BYTES_MIN)
+}
+
+/// As [`check_memory`], of a store that needs so much, with the rows before it.
+fn check_memory_of(memory_bytes: u64, least_bytes: u64) -> Result<(), Failure> {
+    if memory_bytes < least_bytes {
         return Err(Failure::Usage(format!(
             "--memory cannot be {}: a store and the rows before it need {}",
             units::bytes(memory_bytes),
-            units::bytes(MEMORY_BYTES_MIN)
+            units::bytes(least_bytes)
         )));
     }
     process::check_memory(memory_bytes)
 }
 
-/// Chunks as a profile of half the memory has them, rows and windows as one of all of it; and how many threads work on them.
-pub(crate) fn fit_chunks(options: &mut Options, machine: &MachineArguments) -> Result<usize, Failure> {
-    check_memory(machine.memory)?;
+/// Chunks as a profile of half the memory has them, rows and windows as one of all of it; and how many threads work on them. What is done
+/// with the rows needs so many bytes at least.
+pub(crate) fn fit_chunks(
+    options: &mut Options,
+    machine: &MachineArguments,
+    least_bytes: u64,
+) -> Result<usize, Failure> {
+    check_memory_of(machine.memory, least_bytes)?;
     let [all, half] = [1, 2].map(|parts| ProfilePlan::for_memory(machine.memory / parts));
     let (all, half) = (all?, half?);
     let threads = working_threads(machine, &half);

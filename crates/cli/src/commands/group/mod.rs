@@ -66,6 +66,11 @@ fn order(
 ) -> Result<Option<(Order, u64)>, Failure> {
     let groups = arguments.top.as_ref().map_or(u64::MAX, |top| top.groups);
     let result = arguments.top.as_ref().and_then(|top| top.result.as_ref());
+    if let (Some(_), Some(result)) = (&arguments.sort, result) {
+        return Err(Failure::Usage(format!(
+            "--sort and --top both name an order; give --top N with --sort, or --top N:{result} alone"
+        )));
+    }
     let order = match (&arguments.sort, result) {
         (_, Some(result)) => Order::descending(result),
         (Some(sort), None) if sort.is_descending => Order::descending(&sort.result),

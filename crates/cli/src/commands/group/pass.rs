@@ -25,7 +25,7 @@ use crate::run_state::{RunState, foreign};
 use crate::units;
 use arrow_array::RecordBatch;
 use overbank::pipeline::{self, Group, Stages};
-use overbank::profile::{Parse, ProfilePlan};
+use overbank::profile::{MEMORY_BYTES_MIN as PROFILE_BYTES_MIN, Parse, ProfilePlan};
 use overbank::{HashKind, KeyHasher, Seed};
 use overbank_ingest::{Batch, Chunk, ColumnOption, ColumnType, Options, Parser, Reader};
 use overbank_table::TableGroups;
@@ -34,6 +34,9 @@ use std::io::{IsTerminal as _, stdout};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+/// The least of all memory: half of it is as little as the chunks of a profile take.
+const MEMORY_BYTES_MIN: u64 = 2 * PROFILE_BYTES_MIN;
 
 /// How long a pipe is waited for until what came is taken.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -88,7 +91,7 @@ pub(super) fn run(
     let (file, store) = (grouped.file().map(std::path::PathBuf::as_path), grouped.store.as_deref());
     Written { output: file, prints_rows: true, rejects: arguments.rejects.as_deref(), store }.check()?;
     let mut options = input::reader_options(arguments, None, None, false)?;
-    let threads = fit_chunks(&mut options, machine)?;
+    let threads = fit_chunks(&mut options, machine, MEMORY_BYTES_MIN)?;
     // What is typed takes as much again as the text, and what goes into the groups once more.
     options.chunk_bytes = (options.chunk_bytes / 4).max(1);
     options.chunk_lines = (options.chunk_lines / 4).max(1);

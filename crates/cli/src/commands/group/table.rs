@@ -15,6 +15,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use overbank_ingest::key_text;
 use overbank_ingest::{Batch, Column, ColumnOption, ColumnType, Options};
+use overbank_table::CallFunction;
 use std::sync::Arc;
 
 /// Rows of a record batch: what is made of them at once stays small.
@@ -26,10 +27,25 @@ pub(super) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Whether a field's type is looked for in the first rows.
-    fn is_guessed(&self, name: &str) -> bool {
-        let mut calls = self.arguments.agg.0.iter();
-        calls.any(|call| call.function.orders() && call.column.as_deref() == Some(name))
+    /// The type of a field by the values that it has in the first rows, as column `number`, if what is computed of it depends on that.
+    /// Without any, functions of numbers take floats, and whole numbers where there can be no others.
+    fn guess(&self, name: &str, rows: &Batch, number: usize) -> ColumnType {
+        let calls = self.arguments.agg.0.iter().filter(|call| call.column.as_deref() == Some(name));
+        let functions: Vec<CallFunction> = calls.map(|call| call.function).collect();
+        if !functions.iter().any(|function| function.orders()) {
+            return ColumnType::Text;
+        }
+        let known: Vec<&[u8]> = match (rows.rows() > 0).then(|| rows.column(number)) {
+            Some(Column::Texts(texts)) => {
+                let texts = texts.iter().zip(rows.nulls(number));
+                texts.filter(|(text, is_null)| !**is_null && !text.is_empty()).map(|(text, _)| text).collect()
+            }
+            _ => Vec::new(),
+        };
+        if !known.is_empty() || !functions.iter().any(|function| function.needs_numbers()) {
+            return ColumnType::of_sample(known);
+        }
+        if functions.contains(&CallFunction::Bitmap) { ColumnType::Integer } else { ColumnType::Float }
     }
 }
 
@@ -51,10 +67,7 @@ impl Grouping for Fields<'_> {
             column.kind = match (self.arguments.type_of(&column.name), stored) {
                 (Some(given), _) => given,
                 (None, Some(stored)) => *stored,
-                (None, None) if first.rows.rows() > 0 && self.is_guessed(&column.name) => {
-                    guess(first.rows, number)
-                }
-                (None, None) => ColumnType::Text,
+                (None, None) => self.guess(&column.name, first.rows, number),
             };
         }
         Ok(())
@@ -99,13 +112,6 @@ impl Grouping for Fields<'_> {
         }
         Ok(())
     }
-}
-
-/// The type of a column's values in the first rows.
-fn guess(rows: &Batch, column: usize) -> ColumnType {
-    let Column::Texts(texts) = rows.column(column) else { return ColumnType::Text };
-    let known = texts.iter().zip(rows.nulls(column)).filter(|(_, is_null)| !**is_null);
-    ColumnType::of_sample(known.map(|(text, _)| text))
 }
 
 fn schema(columns: &[ColumnOption]) -> Schema {
