@@ -6,8 +6,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long a command that keeps nothing may take for its clean stop.
@@ -19,8 +19,9 @@ const EXIT_CODE: i32 = 130;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     raised: Arc<AtomicBool>,
-    /// Its other end is closed when the first signal comes, which ends every wait for it.
+    /// Its other end, `caller`, is closed when the first signal comes, which ends every wait for it.
     call: Option<Arc<UnixStream>>,
+    caller: Arc<Mutex<Option<UnixStream>>>,
     keeps_nothing: Arc<AtomicBool>,
 }
 
@@ -29,7 +30,8 @@ impl Interrupt {
     /// signal exits with 130 at once: the store then holds the last commit, as after any crash.
     pub(crate) fn install() -> io::Result<Self> {
         let (caller, call) = UnixStream::pair()?;
-        let interrupt = Self { call: Some(Arc::new(call)), ..Self::default() };
+        let (call, caller) = (Some(Arc::new(call)), Arc::new(Mutex::new(Some(caller))));
+        let interrupt = Self { call, caller, ..Self::default() };
         // A handler may do little; it wakes a thread that may do all.
         let (bell, ear) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !process::ignores(signal)) {
@@ -37,7 +39,7 @@ impl Interrupt {
             signal_hook::low_level::pipe::register(signal, bell.try_clone()?)?;
         }
         let watched = interrupt.clone();
-        std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || watched.watch(ear, caller))?;
+        std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || watched.watch(ear))?;
         Ok(interrupt)
     }
 
@@ -61,12 +63,18 @@ impl Interrupt {
         self.keeps_nothing.store(true, Ordering::Relaxed);
     }
 
-    fn watch(&self, mut ear: UnixStream, caller: UnixStream) {
+    /// Asks for a clean stop as a signal does.
+    pub(crate) fn raise(&self) {
+        self.raised.store(true, Ordering::Relaxed);
+        self.caller.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn watch(&self, mut ear: UnixStream) {
         let mut rung = [0];
         if ear.read_exact(&mut rung).is_err() {
             return;
         }
-        drop(caller);
+        self.raise();
         let keeps_nothing = self.keeps_nothing.load(Ordering::Relaxed);
         // A pipe between two ends of one process cannot refuse a timeout.
         let _ = ear.set_read_timeout(keeps_nothing.then_some(GRACE));

@@ -7,11 +7,13 @@ mod commands;
 mod escape;
 mod failure;
 mod interrupt;
+mod kept_epochs;
 mod page;
 mod picture;
 mod plain;
 mod process;
 mod progress;
+mod report;
 mod resident;
 mod run_state;
 mod stream_fields;
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Wordcount(arguments) => commands::group::wordcount(&arguments),
         Command::Ngrams(arguments) => commands::group::ngrams(&arguments),
         Command::Kmers(arguments) => commands::group::kmers(&arguments),
+        Command::Monitor(arguments) => commands::monitor::run(&arguments),
         Command::Dedup(arguments) => commands::filter::dedup::run(&arguments),
         Command::Seen(arguments) => commands::seen::run(&arguments),
         Command::Filter(command) => commands::filter::run(&command),

@@ -152,9 +152,51 @@ pub(crate) fn number(value: f64) -> String {
     if (1e-4..1.0).contains(&magnitude) { format!("{value:.5}") } else { format!("{value:.5e}") }
 }
 
+/// A time in nanoseconds since 1970 as RFC 3339 has it, in UTC, with as many digits behind the second as it takes, in threes:
+/// `2026-11-23T14:05:00Z`, `2026-11-23T14:05:00.250Z`.
+pub(crate) fn utc(time_ns: u64) -> String {
+    let (seconds, nanoseconds) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years of 365 days with a day more in each fourth, but for 3 of 4 centuries, counted from the first of March of the year 0.
+    let day = days + 719_468;
+    let (era, day) = (day / 146_097, day % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // From March on, months have 31, 30, 31, 30, 31 days over and over.
+    let from_march = (5 * day + 2) / 153;
+    let day = day - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = 400 * era + year + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let fraction = match nanoseconds {
+        0 => String::new(),
+        ns if ns.is_multiple_of(1_000_000) => format!(".{:03}", ns / 1_000_000),
+        ns if ns.is_multiple_of(1000) => format!(".{:06}", ns / 1000),
+        ns => format!(".{ns:09}"),
+    };
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (time_ns, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400_000_000_000, "2000-02-29T00:00:00Z"),
+            (951_868_799_999_999_999, "2000-02-29T23:59:59.999999999Z"),
+            (951_868_800_000_001_000, "2000-03-01T00:00:00.000001Z"),
+            (1_709_164_800_000_000_000, "2024-02-29T00:00:00Z"),
+            (1_735_689_599_500_000_000, "2024-12-31T23:59:59.500Z"),
+            (1_735_689_600_000_000_000, "2025-01-01T00:00:00Z"),
+            (4_107_542_400_000_000_000, "2100-03-01T00:00:00Z"),
+            (u64::MAX, "2554-07-21T23:34:33.709551615Z"),
+        ] {
+            assert_eq!(utc(time_ns), text);
+        }
+    }
 
     #[test]
     fn sizes_parse_with_every_unit() {

@@ -4,6 +4,7 @@ mod dictionary;
 mod filter;
 mod group;
 mod input;
+mod monitor;
 mod output;
 mod stream;
 
@@ -23,6 +24,7 @@ pub(crate) use group::{
     WordcountArguments, text_of_types, types_of_text,
 };
 pub(crate) use input::{HashName, InputArguments, MachineArguments, MissingName};
+pub(crate) use monitor::{EpochArguments, EpochName, Measure, MonitorArguments};
 pub(crate) use output::{Form, OutputArguments};
 use std::path::PathBuf;
 pub(crate) use stream::StreamArguments;
@@ -55,6 +57,8 @@ pub(crate) enum Command {
     Ngrams(Box<NgramsArguments>),
     /// Count the k-mers of sequences
     Kmers(Box<KmersArguments>),
+    /// Watch the packets of captures: top flows, distinct flows, changes, spreaders, entropy, packet sizes
+    Monitor(Box<MonitorArguments>),
     /// Pass on the first row of every key, and drop the repeats; or the other way round
     Dedup(Box<DedupArguments>),
     /// Show whether keys were seen before
@@ -69,7 +73,7 @@ pub(crate) enum Command {
     Top(TopArguments),
     /// Show how often keys came, with an upper bound, which is certain, and a lower one, which is for heavy keys, and holds
     /// with 95 % confidence for each other key
-    Estimate(KeyArguments),
+    Estimate(EstimateArguments),
     /// Show how many distinct keys a store has seen, with bounds
     Distinct(DistinctArguments),
     /// Show quantiles of the value, or of the key lengths, of a store
@@ -220,13 +224,16 @@ pub(crate) struct PlanArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct TopArguments {
-    /// A store that `overbank profile` or `overbank count` made
+    /// A store that `overbank profile`, `overbank count` or `overbank monitor` made
     #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
     pub(crate) store: PathBuf,
 
     /// How many keys to show
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
+
+    #[command(flatten)]
+    pub(crate) of: EpochArguments,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,
@@ -266,11 +273,24 @@ pub(crate) struct MergeStoresArguments {
     pub(crate) json: bool,
 }
 
+/// Keys, and of a store of epochs which of them.
+#[derive(Args, Debug)]
+pub(crate) struct EstimateArguments {
+    #[command(flatten)]
+    pub(crate) keys: KeyArguments,
+
+    #[command(flatten)]
+    pub(crate) of: EpochArguments,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct DistinctArguments {
-    /// A store that `overbank profile` or `overbank count` made
+    /// A store that `overbank profile`, `overbank count` or `overbank monitor` made
     #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
     pub(crate) store: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) of: EpochArguments,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,
@@ -278,13 +298,16 @@ pub(crate) struct DistinctArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct QuantileArguments {
-    /// A store that `overbank profile` or `overbank count` made
+    /// A store that `overbank profile`, `overbank count` or `overbank monitor` made
     #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
     pub(crate) store: PathBuf,
 
     /// Which quantiles, from 0 to 1
     #[arg(value_name = "QUANTILE", default_values_t = [0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0], value_parser = parse_quantile)]
     pub(crate) quantiles: Vec<f64>,
+
+    #[command(flatten)]
+    pub(crate) of: EpochArguments,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,

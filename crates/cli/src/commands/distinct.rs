@@ -1,5 +1,6 @@
 //! `overbank distinct STORE`: how many distinct keys, with bounds.
 
+use super::epochs::Epochs;
 use crate::arguments::{DistinctArguments, Form};
 use crate::failure::{CommandResult, Outcome};
 use crate::page::{Page, print_json};
@@ -7,6 +8,9 @@ use crate::plain::{self, Field};
 use crate::{picture, units};
 
 pub(crate) fn run(arguments: &DistinctArguments) -> CommandResult {
+    if let Some(epochs) = Epochs::of(&arguments.store, arguments.of.epoch)? {
+        return epochs.distinct(arguments.output.form());
+    }
     let (_, profile) = super::open_profile(&arguments.store)?;
     let distinct = profile.distinct()?;
     let whole = |value: f64| units::count(value.round() as u64);

@@ -5,8 +5,9 @@
 //!
 //! Each batch of keys is printed before the next is read; the sketch on flash is read in its own order.
 
+use super::epochs::Epochs;
 use super::{Snapshot, keys};
-use crate::arguments::{Form, KeyArguments};
+use crate::arguments::{EstimateArguments, Form};
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::page::key_text;
 use crate::plain::{Field, Plain};
@@ -21,7 +22,11 @@ const COLUMNS: usize = 80;
 const KEY_COLUMNS_MIN: usize = 16;
 const AT_LEAST: &str = "at least, 95 %";
 
-pub(crate) fn run(arguments: &KeyArguments) -> CommandResult {
+pub(crate) fn run(arguments: &EstimateArguments) -> CommandResult {
+    let EstimateArguments { keys: arguments, of } = arguments;
+    if let Some(epochs) = Epochs::of(&arguments.store, of.epoch)? {
+        return epochs.estimate(&arguments.asked, arguments.output.form());
+    }
     let mut snapshot = Snapshot::open(&arguments.store)?;
     let fields = StreamFields::of(&snapshot.store)?;
     let keys = keys::Keys::of(arguments, &snapshot.store, fields.as_ref())?;

@@ -5,6 +5,7 @@ use super::group::state::GroupState;
 use super::{dictionary, filter};
 use crate::arguments::StoreArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
+use crate::kept_epochs::KeptEpochs;
 use crate::page::{Align, Page, print_json};
 use crate::run_state::{FilterState, RunState};
 use crate::{picture, units};
@@ -37,6 +38,7 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
         .or_else(|_| DictionaryState::from_bytes(&commit.position).map(|state| state.run))
         .or_else(|_| GroupState::from_bytes(&commit.position).map(|state| state.run))
         .ok();
+    let epochs = KeptEpochs::from_bytes(&commit.position).ok();
     if arguments.json {
         print_json(&json!({
             "store": arguments.store.display().to_string(),
@@ -48,7 +50,8 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
             "commit_time_ns": commit.time_ns,
             "device": store.device().describe(),
             "writer_pid": writer,
-            "complete": run.as_ref().map(|run| run.complete),
+            "complete": run.as_ref().map(|run| run.complete).or(epochs.as_ref().map(|_| true)),
+            "epochs": epochs.as_ref().map(|epochs| epochs.epochs.iter().map(picture::epoch_json).collect::<Vec<_>>()),
             "summaries": summaries.iter().map(|summary| json!({
                 "name": summary.name,
                 "kind": kind(summary.structure.id),
@@ -85,6 +88,9 @@ pub(crate) fn run(arguments: &StoreArguments) -> CommandResult {
     if let Some(run) = run {
         let state = if run.complete { "read to its end" } else { "interrupted; --resume goes on" };
         page.line(&format!("  stream      {state}"));
+    }
+    if let Some(epochs) = &epochs {
+        picture::epoch_section(&mut page, epochs);
     }
     page.heading("Summaries", "");
     let rows: Vec<Vec<String>> = summaries

@@ -1,5 +1,6 @@
 //! `overbank quantile STORE [QUANTILE…]`: quantiles of the value or of the key lengths.
 
+use super::epochs::Epochs;
 use crate::arguments::{Form, QuantileArguments};
 use crate::failure::{CommandResult, Outcome};
 use crate::page::{Page, print_json};
@@ -7,6 +8,9 @@ use crate::picture;
 use crate::plain::{self, Field};
 
 pub(crate) fn run(arguments: &QuantileArguments) -> CommandResult {
+    if let Some(epochs) = Epochs::of(&arguments.store, arguments.of.epoch)? {
+        return epochs.quantile(&arguments.quantiles, arguments.output.form());
+    }
     let (_, profile) = super::open_profile(&arguments.store)?;
     let values = profile.values(&arguments.quantiles)?;
     match arguments.output.form() {

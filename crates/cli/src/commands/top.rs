@@ -1,6 +1,7 @@
 //! `overbank top STORE`: the heaviest keys with lower and upper bounds.
 
 use super::Snapshot;
+use super::epochs::Epochs;
 use crate::arguments::{Form, TopArguments};
 use crate::failure::{CommandResult, Outcome};
 use crate::page::{Page, print_json};
@@ -8,6 +9,9 @@ use crate::picture;
 use serde_json::json;
 
 pub(crate) fn run(arguments: &TopArguments) -> CommandResult {
+    if let Some(epochs) = Epochs::of(&arguments.store, arguments.of.epoch)? {
+        return epochs.top(arguments.top, arguments.output.form());
+    }
     let report = Snapshot::open(&arguments.store)?.ask(|profile| profile.report(arguments.top, &[]))?;
     match arguments.output.form() {
         Form::Json => print_json(&json!({

@@ -2,10 +2,15 @@
 
 mod counts;
 mod filter;
+mod monitor;
 
 pub(crate) use counts::{Counts, count_page, flash_json, flash_lines};
 pub(crate) use filter::{
     DedupCost, FilterFacts, RowCounts, filter_json, filter_lines, print_dedup, run_table,
+};
+pub(crate) use monitor::{
+    distinct_flows_json, epoch_json, epoch_section, flow_json, flow_table, monitor_json, monitor_page,
+    size_lines, sizes_json,
 };
 
 use crate::arguments::Form;

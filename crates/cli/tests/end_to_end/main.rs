@@ -21,7 +21,11 @@ mod limits;
 mod live;
 mod memory;
 mod merges;
+mod monitors;
 mod outputs;
+#[path = "../../../ingest/tests/naive/packets.rs"]
+#[allow(dead_code, reason = "tests of the reader use the rest")]
+mod packets;
 mod parquet;
 mod places;
 mod queries;

@@ -1,7 +1,7 @@
 //! What is published about the JSON of every command, beside what the commands print.
 
 use crate::command::{Run, overbank};
-use crate::stream::{file, keys, lines};
+use crate::stream::{file, keys, lines, sample};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -186,6 +186,32 @@ fn what_a_dictionary_says_is_as_published() {
     bytes[20] ^= 1;
     std::fs::write(&segment, bytes).unwrap();
     schema.holds("verify", &asked("verify --json", &join).run().out);
+}
+
+#[test]
+fn what_is_monitored_is_as_published() {
+    let schema = Schema::published();
+    let capture = sample("captures/ntp.pcap");
+    for words in ["", "--by bytes --key five-tuple", "--epoch 100s -n 3"] {
+        let run = asked(&format!("monitor --json --memory 16MiB {words} --pcap"), &capture).run();
+        schema.holds("monitor", &run.text());
+    }
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("epochs");
+    let run = asked("monitor --json --memory 16MiB --epoch 100s --store", &store)
+        .args("--pcap")
+        .with(&capture)
+        .run();
+    schema.holds("monitor", &run.text());
+    for epoch in ["", "--epoch last"] {
+        schema.holds("top", &asked(&format!("top --json {epoch}"), &store).run().text());
+        schema.holds("distinct", &asked(&format!("distinct --json {epoch}"), &store).run().text());
+        schema.holds("quantile", &asked(&format!("quantile --json {epoch}"), &store).run().text());
+        let flow = asked(&format!("estimate --json {epoch}"), &store).with("10.0.0.1 > 10.0.0.2").run();
+        schema.holds("estimate", &flow.out);
+    }
+    schema.holds("info", &asked("info --json", &store).run().text());
+    schema.holds("verify", &asked("verify --json", &store).run().text());
 }
 
 #[test]

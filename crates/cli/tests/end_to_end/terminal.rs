@@ -4,9 +4,10 @@ use crate::command::overbank;
 use crate::stream::{file, keys, lines, sample};
 use std::process::{Command, Stdio};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "profile",
     "count",
+    "monitor",
     "dedup",
     "seen",
     "filter",

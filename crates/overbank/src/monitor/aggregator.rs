@@ -133,6 +133,11 @@ impl<S: Monitored> Aggregator<S> {
         Ok(())
     }
 
+    /// Whether the epoch before the current one is still being settled: some worker may be in it, or its counters are not in their place.
+    pub fn is_settling(&self) -> bool {
+        self.settling.is_some()
+    }
+
     /// The threshold.
     pub fn tau(&self) -> u8 {
         self.threshold.tau()

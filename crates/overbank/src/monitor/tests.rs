@@ -103,7 +103,9 @@ proptest! {
                     aggregator.poll(clock.now());
                 }
                 Step::Epoch => {
-                    if aggregator.begin_epoch().is_some() {
+                    let is_settled = !aggregator.is_settling();
+                    prop_assert_eq!(aggregator.begin_epoch().is_some(), is_settled);
+                    if is_settled {
                         ideals.push(ideal(columns));
                     }
                 }
@@ -133,6 +135,7 @@ proptest! {
             prop_assert_eq!(sizes.to_bytes(), together.to_bytes());
             let expected = u64::try_from(ideals[first as usize].total_weight()).expect("small");
             prop_assert_eq!(reader.total_weight(first), Some(expected));
+            prop_assert_eq!(reader.sizes(first, epoch, hasher()), Some(together));
         }
         prop_assert_eq!(reader.estimate(0, epoch + 1, flow(0)), None);
         if epoch > 4 {
