@@ -1,6 +1,6 @@
 //! Ctrl-C, termination and hang-up: the first asks for a clean stop wherever the command waits, the second ends at once.
 
-use crate::process;
+use crate::{process, screen};
 use overbank_ingest::SystemWaiter;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, Read, Write};
@@ -82,6 +82,7 @@ impl Interrupt {
         if second.is_err() {
             let _ = writeln!(io::stderr(), "overbank: interrupted; nothing is kept without --store");
         }
+        screen::restore();
         std::process::exit(EXIT_CODE);
     }
 }

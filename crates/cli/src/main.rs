@@ -16,6 +16,7 @@ mod progress;
 mod report;
 mod resident;
 mod run_state;
+mod screen;
 mod stream_fields;
 mod units;
 

@@ -26,7 +26,8 @@ const BANNED: &[&str] = &[
 ];
 
 /// Where `unsafe` may stand: code for one instruction set, the device's files, the C interface, the command's memory, the
-/// command's look at standard output, the bench's memory map, a rival that is one, the test that forks, and the allocator that counts.
+/// command's look at standard output and its packet sockets, the bench's memory map, a rival that is one, the test that forks, and the
+/// allocator that counts.
 const UNSAFE_PLACES: &[&str] = &[
     "crates/overbank/src/bits/",
     "crates/overbank/src/device/file",
@@ -35,6 +36,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/capi/",
     "crates/cli/src/resident.rs",
     "crates/cli/src/closed.rs",
+    "crates/cli/src/commands/monitor/packet_socket.rs",
     "bench/src/mapping.rs",
     "bench/rivals/src/lmdb.rs",
 ];
@@ -91,8 +93,8 @@ pub(crate) fn rust(source: &Source<'_>, test_only: bool, faults: &mut Vec<Fault>
             fault(
                 at,
                 "unsafe",
-                "unsafe code belongs into bits/, device/file*, the C interface, the command's resident.rs and closed.rs, the \
-                 bench's mapping.rs and its rival lmdb.rs, the test that forks or tests/counting"
+                "unsafe code belongs into bits/, device/file*, the C interface, the command's resident.rs, closed.rs and \
+                 packet_socket.rs, the bench's mapping.rs and its rival lmdb.rs, the test that forks or tests/counting"
                     .into(),
             );
         }

@@ -1,13 +1,14 @@
 //! `overbank monitor`: which packets, what is counted of them, and how it is shown.
 
 use super::input::{MachineArguments, OnError};
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use overbank_ingest::capture::FlowKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The options of `overbank monitor`.
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("source").required(true).args(["pcap", "iface"]))]
 #[command(after_help = "\
 A flow's size is never above `at most`, and not below `at least` with 95 % confidence; distinct flows and spreaders are within
 their bounds with 95 % confidence each. Which flows are listed is what the threads announced: of the heaviest, surely the
@@ -16,18 +17,24 @@ first few; sizes of flows do not depend on the number of threads, and neither do
 The memory decides how large the sketches are, whatever the number of threads, and what they hold of it is checked before
 the first packet: 64 MiB have 3 rows of 16,384 counters for flows, 16,384 registers for distinct ones, and room for 16 threads.
 
-Ctrl-C ends the run with the report of the epoch as far as it has come, and exit code 130.
+In the full-screen view q ends the run, as the end of a capture does; Ctrl-C is exit code 130. Both print the last report.
 
 Examples:
   overbank monitor --pcap trace.pcap.zst
   overbank monitor --pcap 'trace-*.pcapng' --key five-tuple --by bytes --epoch 10s --json
   tcpdump -w - | overbank monitor --pcap - --epoch 1m
   overbank monitor --pcap trace.pcap --rate x10 --key src
+  sudo overbank monitor --iface eth0 --key src-dst --store epochs
   overbank monitor --pcap trace.pcap --epoch 1m --store epochs; overbank top epochs --epoch last")]
 pub(crate) struct MonitorArguments {
     /// Captures, pcap or pcapng, plain or compressed: files, quoted globs, or - for standard input
-    #[arg(long, required = true, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
     pub(crate) pcap: Vec<PathBuf>,
+
+    /// Listen to this interface, until Ctrl-C or q, by packet sockets, which need root or the right CAP_NET_RAW; epochs are of 10 s unless
+    /// --epoch says otherwise, by the clock
+    #[arg(long, value_name = "NAME")]
+    pub(crate) iface: Option<String>,
 
     /// How fast captures are read: by their own times (line), so many times as fast (x10, x0.5) [default: as fast as it goes]
     #[arg(long, value_name = "line|xN", requires = "pcap", value_parser = parse_rate)]
@@ -45,8 +52,8 @@ pub(crate) struct MonitorArguments {
     #[arg(long)]
     pub(crate) tunnels: bool,
 
-    /// Begin anew after so long, by the times of the capture: 500ms, 10s, 5m, 1h; epochs begin at whole multiples of it, and those
-    /// without a packet are left out [default: all is one]
+    /// Begin anew after so long, by the times of packets: 500ms, 10s, 5m, 1h; epochs begin at whole multiples of it, and those
+    /// without a packet are left out [default: all is one, or 10s with --iface]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) epoch: Option<Duration>,
 
@@ -71,6 +78,10 @@ pub(crate) struct MonitorArguments {
     /// How many epochs the store keeps, the newest; up to 1000, each takes some 10 KiB for each MiB of the memory
     #[arg(long, value_name = "N", default_value_t = 100, requires = "store", value_parser = parse_epochs)]
     pub(crate) keep: usize,
+
+    /// Print lines, and not the full-screen view, on a terminal too
+    #[arg(long)]
+    pub(crate) plain: bool,
 
     /// Print JSON, a line a report
     #[arg(long)]

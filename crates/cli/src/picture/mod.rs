@@ -9,8 +9,8 @@ pub(crate) use filter::{
     DedupCost, FilterFacts, RowCounts, filter_json, filter_lines, print_dedup, run_table,
 };
 pub(crate) use monitor::{
-    distinct_flows_json, epoch_json, epoch_section, flow_json, flow_table, monitor_json, monitor_page,
-    size_lines, sizes_json,
+    distinct_flows_json, epoch_json, epoch_section, facts, flow_json, flow_table, monitor_json, monitor_page,
+    signed, size_figures, size_lines, sizes_json, title,
 };
 
 use crate::arguments::Form;

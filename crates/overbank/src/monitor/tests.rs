@@ -135,7 +135,6 @@ proptest! {
             prop_assert_eq!(sizes.to_bytes(), together.to_bytes());
             let expected = u64::try_from(ideals[first as usize].total_weight()).expect("small");
             prop_assert_eq!(reader.total_weight(first), Some(expected));
-            prop_assert_eq!(reader.sizes(first, epoch, hasher()), Some(together));
         }
         prop_assert_eq!(reader.estimate(0, epoch + 1, flow(0)), None);
         if epoch > 4 {

@@ -132,6 +132,11 @@ impl Crew {
         self.locals.len()
     }
 
+    /// Whether flows have ports, which fragments lack.
+    pub(super) fn has_ports(&self) -> bool {
+        [FlowKind::SOURCE_PORT, FlowKind::DESTINATION_PORT].iter().any(|port| port.is_part_of(self.kind))
+    }
+
     /// The number of the epoch.
     pub(super) fn epoch(&self) -> u64 {
         *self.gate.read().unwrap_or_else(PoisonError::into_inner)

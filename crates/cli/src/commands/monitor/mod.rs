@@ -1,20 +1,26 @@
-//! `overbank monitor`: the packets of captures, counted by many threads, with reports of each epoch.
+//! `overbank monitor`: the packets of captures or of an interface, counted by many threads, with reports of each epoch.
 //!
 //! ```text
-//!   capture: reads, cuts at epochs ──▶ desk ──▶ crew: one hand a thread ──▶ gatherer
-//!        │ an epoch is over                        │
-//!        ▼                                         ▼ read through
-//!   conduct (this thread) ◀────────────────────── survey ──▶ report ──▶ JSON lines, pages
+//!   capture: reads, cuts at epochs ──▶ desk ──┐
+//!                                             ├─▶ crew: one hand a thread ──▶ gatherer
+//!   interface: a socket a thread ─────────────┘             │
+//!                                                           ▼ read through
+//!   Conductor (this thread): reports ◀──────────────────── survey
+//!        └─▶ keep: a store      └─▶ display: JSON lines, pages, the full-screen view
 //! ```
 
 mod capture;
 mod crew;
 mod desk;
+mod display;
 mod epochs;
+mod interface;
 mod keep;
 mod local;
 mod name;
 mod pace;
+mod packet_socket;
+mod reports;
 mod shape;
 mod survey;
 
@@ -22,26 +28,31 @@ use super::stream::default_threads;
 use crate::arguments::MonitorArguments;
 use crate::failure::{CommandResult, Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::page::print_json;
-use crate::picture::{monitor_json, monitor_page};
-use crate::report::{Ended, Report};
+use crate::report::Ended;
 use crate::{process, resident, units};
 use capture::{Event, Feeder, Finished};
-use crew::{Crew, Gatherer, Hand, Workers};
+use crew::{Crew, Gatherer, Hand, Turn, Workers, end_epoch};
 use desk::{Desk, Next, Seat};
+use display::Display;
 use epochs::Epochs;
+use interface::Interface;
 use keep::Keeper;
 use overbank::Seed;
 use overbank::store::{Store, StoreOptions};
-use overbank_ingest::capture::{CaptureReader, FlowBatch, FlowDecoder, FlowKey, FlowKind};
+use overbank_ingest::capture::{CaptureReader, FlowBatch, FlowDecoder};
 use pace::Pace;
+use packet_socket::PacketSocket;
+use reports::{Alarm, Reports};
 use shape::Shape;
-use std::io::Write;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use survey::About;
 
+/// The epochs of an interface, unless told otherwise.
+const EPOCH: Duration = Duration::from_secs(10);
+/// How long an interface's threads are left alone at most.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// More threads than this one gatherer does not serve.
 const THREADS_MAX: usize = 128;
 
@@ -58,7 +69,14 @@ pub(crate) fn run(arguments: &MonitorArguments) -> CommandResult {
         )));
     }
     let shape = Shape::new(machine.memory, threads)?;
-    let reader = capture::open(arguments, &shape, &interrupt)?;
+    let source = match &arguments.iface {
+        Some(name) => {
+            let interface = Interface::find(name)?;
+            let sockets = interface.sockets(threads)?;
+            Source::Interface(Box::new(interface), sockets)
+        }
+        None => Source::Captures(Box::new(capture::open(arguments, &shape, &interrupt)?)),
+    };
     let mut options = StoreOptions::new().hash_kind(machine.hash.into());
     if let Some(seed) = machine.seed {
         options = options.seed(Seed(u128::from(seed)));
@@ -73,50 +91,59 @@ pub(crate) fn run(arguments: &MonitorArguments) -> CommandResult {
     };
     let (crew, workers, gatherer) = Crew::new(shape, threads, hasher, arguments.key, arguments.by)?;
     resident::let_start_up_go();
-    let keeper = keeper.as_mut();
-    let mut conductor =
-        Conductor { arguments, crew: &crew, keeper, packets: 0, known: Vec::new(), has_shown: false };
-    let finished = conductor.watch(&interrupt, reader, workers, gatherer)?;
+    let display = Display::open(arguments, &interrupt);
+    let (keeper, top) = (keeper.as_mut(), arguments.top);
+    let reports = Reports { crew: &crew, keeper, display, top, packets: 0, known: Vec::new(), dropped: 0 };
+    let mut conductor = Conductor { arguments, interrupt: &interrupt, reports };
+    let finished = match source {
+        Source::Captures(reader) => conductor.read(*reader, workers, gatherer),
+        Source::Interface(interface, sockets) => conductor.listen(&interface, sockets, workers, gatherer),
+    };
+    let shown = conductor.reports.display.finish();
+    let finished = finished?;
+    shown?;
     let mut failures = finished.failures;
     let last = failures.pop();
     failures.iter().for_each(Failure::say);
     match last {
         Some(failure) => Err(failure),
-        None if finished.was_interrupted => Err(Failure::Interrupted(format!(
-            "interrupted after {}, {}",
-            units::counted(conductor.packets, "packet"),
-            if arguments.store.is_some() {
-                "which are kept"
-            } else {
-                "of which nothing is kept without --store"
-            }
-        ))),
+        None if finished.was_interrupted && !conductor.reports.display.was_quit => {
+            Err(Failure::Interrupted(format!(
+                "interrupted after {}, {}",
+                units::counted(conductor.reports.packets, "packet"),
+                if arguments.store.is_some() {
+                    "which are kept"
+                } else {
+                    "of which nothing is kept without --store"
+                }
+            )))
+        }
         None => Ok(Outcome::Found),
     }
+}
+
+/// What packets come from.
+enum Source {
+    Captures(Box<CaptureReader>),
+    Interface(Box<Interface>, Vec<PacketSocket>),
 }
 
 /// The thread that makes reports and shows them.
 struct Conductor<'a> {
     arguments: &'a MonitorArguments,
-    crew: &'a Crew,
-    keeper: Option<&'a mut Keeper>,
-    /// Packets of the epochs that are over.
-    packets: u64,
-    /// Flows of the last of them that are known by name.
-    known: Vec<FlowKey>,
-    has_shown: bool,
+    interrupt: &'a Interrupt,
+    reports: Reports<'a>,
 }
 
 impl Conductor<'_> {
     /// Starts the other threads, and reports until the captures have ended.
-    fn watch(
+    fn read(
         &mut self,
-        interrupt: &Interrupt,
         reader: CaptureReader,
         workers: Workers,
         gatherer: Gatherer,
     ) -> Result<Finished, Failure> {
-        let (crew, arguments) = (self.crew, self.arguments);
+        let (crew, arguments, interrupt) = (self.reports.crew, self.arguments, self.interrupt);
         let desk = &Desk::new(crew.threads());
         let (turns, turned) = channel();
         let (events, told) = channel();
@@ -127,14 +154,13 @@ impl Conductor<'_> {
         std::thread::scope(|scope| {
             // If a thread cannot be started, those that were find nothing to do.
             let lectern = desk::Lectern(desk);
-            let hands = workers
-                .hands(crew)
-                .into_iter()
-                .map(|hand| start(scope, "counts", move || count(hand, desk, decoder, crew.kind)));
+            let hands = workers.hands(crew).into_iter();
+            let hands = hands.map(|hand| start(scope, "counts", move || count(hand, desk, decoder, crew)));
             let hands = hands.collect::<Result<Vec<_>, Failure>>()?;
             start(scope, "gathers", move || gatherer.gather(crew, &turned, || desk.ask_to_turn()))?;
             start(scope, "reads", move || feeder.feed(reader))?;
-            let watched = self.conduct(told);
+            let watched = self.follow(&told);
+            drop(told);
             if watched.is_err() {
                 // Nobody listens to the reader any more: it is called away.
                 interrupt.raise();
@@ -150,36 +176,22 @@ impl Conductor<'_> {
         })
     }
 
-    fn conduct(&mut self, told: Receiver<Event>) -> Result<Finished, Failure> {
-        let every = self.arguments.report;
-        let mut due = every.and_then(|every| Instant::now().checked_add(every));
+    fn follow(&mut self, told: &Receiver<Event>) -> Result<Finished, Failure> {
+        let mut alarm = Alarm::new(self.arguments.report);
         loop {
-            let event = match due {
+            let event = match self.reports.display.wakes(alarm.due) {
                 Some(due) => told.recv_timeout(due.saturating_duration_since(Instant::now())),
                 None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match event {
                 Ok(Event::Over { epoch, span, ended, answer }) => {
-                    let local = self.crew.take_ended()?;
-                    self.packets += local.packets.packets;
-                    let about = About { epoch, span, ended, dropped: None };
-                    let known = survey::known(self.crew, epoch, &local);
-                    let report =
-                        survey::report(self.crew, about, &local, (&known, &self.known), self.arguments.top)?;
-                    if let Some(keeper) = &mut self.keeper {
-                        keeper.keep(self.crew, &report, &local, &known)?;
-                    }
-                    self.known = known;
-                    self.show(&report)?;
+                    self.reports.close(About { epoch, span, ended, dropped: None })?;
                     // Who asked may have gone since.
                     let _ = answer.send(());
                 }
                 Ok(Event::Finished(finished)) => return finished,
                 Err(RecvTimeoutError::Timeout) => {
-                    if let Some(report) = self.interim()? {
-                        self.show(&report)?;
-                    }
-                    due = every.and_then(|every| Instant::now().checked_add(every));
+                    self.reports.look(&mut alarm, None, self.reports.crew.span())?
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Failure::Usage(
@@ -190,33 +202,66 @@ impl Conductor<'_> {
         }
     }
 
-    /// The report of the current epoch as far as it has come; `None` if it ends just now.
-    fn interim(&self) -> Result<Option<Report>, Failure> {
-        let epoch = self.crew.epoch();
-        let local = self.crew.local()?;
-        let about = About { epoch, span: self.crew.span(), ended: Ended::NotYet, dropped: None };
-        let known = survey::known(self.crew, epoch, &local);
-        let report = survey::report(self.crew, about, &local, (&known, &self.known), self.arguments.top)?;
-        Ok(Some(report).filter(|_| self.crew.epoch() == epoch))
+    /// Starts the other threads, and reports until it is interrupted.
+    fn listen(
+        &mut self,
+        interface: &Interface,
+        sockets: Vec<PacketSocket>,
+        workers: Workers,
+        gatherer: Gatherer,
+    ) -> Result<Finished, Failure> {
+        let crew = self.reports.crew;
+        let decoder = FlowDecoder { tunnels: self.arguments.tunnels };
+        let (turns, turned) = channel();
+        std::thread::scope(|scope| {
+            // However this ends, the others do: those that listen, and the gatherer, whom nobody can ask any more.
+            let (_end, turns) = (interface::End(interface), turns);
+            start(scope, "gathers", move || gatherer.gather(crew, &turned, || ()))?;
+            for (hand, socket) in workers.hands(crew).into_iter().zip(sockets) {
+                start(scope, "listens", move || interface.count(crew, hand, &socket, decoder))?;
+            }
+            self.attend(interface, &turns)
+        })
     }
 
-    fn show(&mut self, report: &Report) -> Result<(), Failure> {
-        let is_first = !std::mem::replace(&mut self.has_shown, true);
-        if self.arguments.json {
-            return print_json(&monitor_json(report));
+    fn attend(&mut self, interface: &Interface, turns: &Sender<Turn>) -> Result<Finished, Failure> {
+        let pace = Pace::new(None, self.interrupt)?;
+        let mut alarm = Alarm::new(self.arguments.report);
+        let mut epochs = Epochs::new(Some(self.arguments.epoch.unwrap_or(EPOCH)));
+        let close = |reports: &mut Reports<'_>, span, ended| {
+            let epoch = reports.crew.epoch();
+            if !end_epoch(turns) {
+                return Err(Failure::Usage("the thread that gathers has ended early; run again".to_owned()));
+            }
+            reports.close(About { epoch, span, ended, dropped: Some(interface.dropped()) })
+        };
+        while !self.interrupt.is_raised() && !interface.has_failed() {
+            if !epochs.take(interface::now_ns()) {
+                let span = epochs.span(true);
+                epochs.end();
+                close(&mut self.reports, span, Ended::ByTime)?;
+                continue;
+            }
+            let now = Instant::now();
+            let patience = now + PATIENCE;
+            let due = self.reports.display.wakes(alarm.due).map_or(patience, |due| due.min(patience));
+            pace.wait(due.saturating_duration_since(now));
+            self.reports.look(&mut alarm, Some(interface.dropped()), epochs.span(false))?;
         }
-        if !is_first {
-            std::io::stdout().write_all(b"\n")?;
+        interface.drain();
+        while !interface.is_drained(self.reports.crew.threads()) {
+            std::thread::sleep(Duration::from_millis(1));
         }
-        monitor_page(report).print()
+        epochs.take(interface::now_ns());
+        close(&mut self.reports, epochs.span(false), Ended::ByUser)?;
+        let failures: Vec<Failure> = interface.take_failure().into_iter().collect();
+        Ok(Finished { was_interrupted: true, failures })
     }
 }
 
 /// What a thread does that counts.
-fn count(mut hand: Hand<'_>, desk: &Desk, decoder: FlowDecoder, kind: FlowKind) -> Result<(), Failure> {
+fn count(mut hand: Hand<'_>, desk: &Desk, decoder: FlowDecoder, crew: &Crew) -> Result<(), Failure> {
     let seat = Seat::new(desk);
-    let has_ports =
-        [FlowKind::SOURCE_PORT, FlowKind::DESTINATION_PORT].iter().any(|port| port.is_part_of(kind));
     let (mut batch, mut round) = (FlowBatch::new(), 0);
     loop {
         match desk.take(&mut round) {
@@ -225,7 +270,7 @@ fn count(mut hand: Hand<'_>, desk: &Desk, decoder: FlowDecoder, kind: FlowKind) 
                 for packet in job.chunk.packets().skip(job.packets.start).take(job.packets.len()) {
                     decoder.push(&packet, &mut batch);
                 }
-                if has_ports {
+                if crew.has_ports() {
                     desk.resolve(&job, &mut batch);
                 }
                 hand.count(&batch)?;
