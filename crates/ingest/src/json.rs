@@ -3,7 +3,8 @@
 //! A string gives its unescaped bytes, a number its text as written, true and false their names. Null, an array or an
 //! object where a key field is wanted is a missing key; in a payload an array or an object is its text. A line that is not one JSON
 //! value is malformed, and where columns are read also one that is no object, or no array where its elements are asked for: it has no
-//! fields that could be null. Where an object names a member twice, the last counts. What is skipped is checked for structure, not for UTF-8.
+//! fields that could be null. Where an object names a member twice, the last counts. What is skipped is checked for structure, not for
+//! UTF-8.
 
 use crate::Result;
 use crate::batch::Span;

@@ -35,7 +35,10 @@ pub enum Error {
     },
 
     /// No space is left on the device, or a quota is reached. What was committed, if anything was, is whole.
-    #[error("{} is full: {needed_bytes} more bytes do not fit; free some space and run again; what was committed before is whole", path.display())]
+    #[error(
+        "{} is full: {needed_bytes} more bytes do not fit; free some space and run again; what was committed before is whole",
+        path.display()
+    )]
     Full {
         /// The file that could not grow.
         path: PathBuf,

@@ -2,9 +2,10 @@
 
 use super::backlog::Backlog;
 use super::group::{GroupHasher, KeyState};
-use super::leaf::{Gather, GatherLimits, Ground, HashPart, Leaf, Scratch};
+use super::leaf::{Gather, GatherLimits, Ground, HashPart, Leaf};
 use super::page::EntryCursor;
 use super::pool::Pool;
+use super::scratches::Scratch;
 use super::state::{Aggregate, Shape};
 use crate::{KeyHash, Result};
 use std::fmt;

@@ -2,8 +2,8 @@
 
 use super::Groups;
 use super::group::KeyState;
-use super::leaf::Scratch;
 use super::scan::GroupScan;
+use super::scratches::Scratch;
 use super::shared::Shared;
 use super::state::{Aggregate, State, StateMut};
 use super::table::{GroupTable, inputs_of};

@@ -3,10 +3,11 @@
 use super::Groups;
 use super::group::KeyState;
 use super::held::HeldVersion;
-use super::leaf::{Leaf, Moment, Scratch, no_room};
+use super::leaf::{Leaf, Moment, no_room};
 use super::merger::Merger;
 use super::pool::Loan;
 use super::query::{GroupSource, top_of};
+use super::scratches::Scratch;
 use super::shared::Shared;
 use super::state::{Aggregate, State};
 use super::table::{GroupVersion, inputs_of};

@@ -158,7 +158,7 @@ impl<S: Monitored> Aggregator<S> {
     }
 
     /// Whether there is work to do at an epoch that is over, without waiting for a worker.
-    pub(super) fn is_settling(&self) -> bool {
+    pub(super) fn can_settle(&self) -> bool {
         !matches!(self.settling, None | Some(Settling::Leaving))
     }
 

@@ -105,7 +105,7 @@ impl Crew {
         let options =
             MonitorOptions::new(threads).lg_ring(LG_RING).epochs_kept(EPOCHS_KEPT).target_queue(target_queue);
         let sizes = options.heavy_keys(shape.heavy_keys()).start(shape.flows()?)?;
-        let distinct = options.start(DistinctFlows::new(shape.lg_registers(), &hasher)?)?;
+        let distinct = options.start(DistinctFlows::new(shape.lg_registers(), hasher)?)?;
         let locals = (0..threads).map(|_| Ok(Mutex::new(Local::new(&shape, &hasher)?)));
         let Monitor { workers: of_sizes, aggregator: gathers_sizes, reader: sizes } = sizes;
         let Monitor { workers: of_distinct, aggregator: gathers_distinct, reader: distinct } = distinct;

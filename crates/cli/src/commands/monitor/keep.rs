@@ -88,9 +88,9 @@ impl Keeper {
         let gone = || {
             Failure::Usage(format!("epoch {} is not kept by the threads any more; run again", report.epoch))
         };
-        let flows = crew.sizes.sizes(report.epoch, report.epoch, &crew.hasher).ok_or_else(gone)?;
+        let flows = crew.sizes.sizes(report.epoch, report.epoch, crew.hasher).ok_or_else(gone)?;
         let distinct = crew.distinct.distinct(report.epoch, report.epoch).ok_or_else(gone)?;
-        let mut names = SpaceSaving::new(known.len().max(1), KEY_BYTES_MAX, &crew.hasher)?;
+        let mut names = SpaceSaving::new(known.len().max(1), KEY_BYTES_MAX, crew.hasher)?;
         for key in known {
             let hash = crew.hasher.hash(key.as_bytes());
             names.update(hash, key.as_bytes(), flows.estimate(hash));

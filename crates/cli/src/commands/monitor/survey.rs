@@ -32,7 +32,7 @@ pub(super) fn report(
     let About { epoch, span, ended, dropped } = about;
     let distinct = match crew.distinct.distinct(epoch, epoch) {
         Some(sketch) => sketch,
-        None => HyperLogLog::new(crew.shape.lg_registers(), &crew.hasher)?,
+        None => HyperLogLog::new(crew.shape.lg_registers(), crew.hasher)?,
     };
     let before = epoch.checked_sub(1);
     let keys = || known.iter().chain(known_before).copied().collect::<BTreeSet<FlowKey>>();

@@ -22,14 +22,13 @@ use super::alphabet::Alphabet;
 use super::backlog::Backlog;
 use super::group::{GroupHasher, KeyState};
 use super::options::Shares;
-use super::page::{EntryCursor, Page, PageBuilder, PageHead, bucket_of, change_words, fingerprint_of};
+use super::page::{EntryCursor, Page, PageHead, bucket_of, change_words, fingerprint_of};
 use super::pool::{BLOCK_BYTES, Block, Pool};
 use super::record::{Chunk, Record, append_copy};
-use super::scratches::Scratches;
+use super::scratches::{Scratch, Scratches};
 use super::state::{Aggregate, Row, Shape, State, StateMut, WORDS_MAX};
 use super::symbols::{SharedSymbols, Symbols};
 use crate::Result;
-use crate::batch::Sorter;
 use crate::error::invalid;
 use moments::Pin;
 use std::sync::Arc;
@@ -143,54 +142,6 @@ struct Probe<'c> {
     entry: Option<usize>,
     /// The bit of the page where its key begins.
     key_bit: usize,
-}
-
-/// What a thread needs to work on leaves, made once.
-#[derive(Debug)]
-pub(super) struct Scratch {
-    words: Vec<u64>,
-    tail: Vec<u8>,
-    /// Misses in order: the bits of the hash that a record has, the number of the chunk, and where in it the record begins.
-    index: Vec<u64>,
-    sorted: Vec<u64>,
-    sorter: Sorter<u64>,
-    builder: PageBuilder,
-    /// A key by symbols: one that is looked for or written, and one that was read.
-    coded: Vec<u8>,
-    read: Vec<u8>,
-    old: KeyState,
-    merged: KeyState,
-}
-
-impl Scratch {
-    pub(super) fn new(shape: Shape) -> Scratch {
-        Scratch {
-            words: vec![0; 2 * shape.state_words + shape.row_words.max(shape.state_words)],
-            tail: Vec::new(),
-            index: Vec::new(),
-            sorted: Vec::new(),
-            sorter: Sorter::new(),
-            builder: PageBuilder::new(shape),
-            coded: Vec::new(),
-            read: Vec::new(),
-            old: KeyState::default(),
-            merged: KeyState::default(),
-        }
-    }
-
-    /// Room for the words of records.
-    pub(super) fn words(&mut self) -> &mut [u64] {
-        &mut self.words
-    }
-
-    /// Bytes that it keeps.
-    pub(super) fn memory_bytes(&self) -> usize {
-        (self.index.capacity() + self.sorted.capacity()) * 8
-            + self.sorter.held_bytes()
-            + self.builder.memory_bytes()
-            + self.coded.capacity()
-            + self.read.capacity()
-    }
 }
 
 impl Leaf {

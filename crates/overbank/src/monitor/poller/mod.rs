@@ -162,7 +162,7 @@ fn run<S: Monitored>(aggregator: &mut Aggregator<S>, orders: &Orders, clock: &im
             begun += 1;
         }
         let polled = aggregator.poll(|| clock.now_ns());
-        idle = if polled.applied > 0 || aggregator.is_settling() { 0 } else { idle + 1 };
+        idle = if polled.applied > 0 || aggregator.can_settle() { 0 } else { idle + 1 };
         let over_ns = pace.as_mut().map_or(0, |pace| {
             let now_ns = clock.now_ns();
             pace.over_ns(now_ns, clock.busy_ns().unwrap_or(now_ns.saturating_sub(rested_ns)))
