@@ -408,11 +408,11 @@ mod tests {
         let numbers: Vec<[u8; 16]> = (0..300u128)
             .map(|i| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_le_bytes())
             .collect();
-        let shared = SharedSymbols::new(true);
         let addresses = || addresses.iter().map(String::as_bytes);
         let numbers = || numbers.iter().map(|number| &number[..]);
         let raw_bytes: usize = addresses().map(<[u8]>::len).sum();
         for plenty in [false, true] {
+            let shared = SharedSymbols::new(true);
             assert!(shared.shorter_than(addresses(), raw_bytes, plenty).is_some());
             assert!(
                 shared.shorter_than(numbers(), 300 * 16, plenty).is_none(),
@@ -425,6 +425,7 @@ mod tests {
             );
         }
         // Where memory is plenty, they have to be worth more.
+        let shared = SharedSymbols::new(true);
         let sizes: Vec<usize> = (0..raw_bytes).collect();
         let least =
             |plenty| sizes.partition_point(|&own| shared.shorter_than(addresses(), own, plenty).is_none());
