@@ -26,12 +26,11 @@ impl PacketSocket {
         if socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room).is_err() {
             socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, room)?;
         }
-        // The loopback's packets go out and come in, and are to count once; elsewhere both directions count.
-        if is_loopback {
-            socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
-        }
         socket.bind(index)?;
-        let fanout = i32::from(group) | (libc::PACKET_FANOUT_LB as i32) << 16;
+        // The loopback's packets go out and come in, and are to count once; elsewhere both directions count. Sockets of a group have what
+        // the group says of that, and not what each of them does.
+        let outgoing = if is_loopback { libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING } else { 0 };
+        let fanout = i32::from(group) | ((libc::PACKET_FANOUT_LB | outgoing) as i32) << 16;
         socket.set(libc::SOL_PACKET, libc::PACKET_FANOUT, fanout)?;
         Ok(socket)
     }
