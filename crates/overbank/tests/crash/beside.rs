@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// At least so many.
-const COMMITS: u64 = 40;
+pub(crate) const COMMITS: u64 = 40;
 /// In so many there is a publish.
-const BETWEEN: u64 = 10;
+pub(crate) const BETWEEN: u64 = 10;
 
 pub(crate) fn options() -> StoreOptions {
     StoreOptions::new().threads(0).manifest_bytes(40 << 10).reserve_bytes(16 << 10)
@@ -22,6 +22,11 @@ pub(crate) fn options() -> StoreOptions {
 
 /// Runs both threads; returns the changes at which each commit had returned, and how many publishes there were.
 pub(crate) fn run(device: &SimDevice, seed: u64) -> (Vec<u64>, u64) {
+    run_beside(device, seed, |_| false)
+}
+
+/// As [`run`], beside someone who reads: the commits go on while `is_behind(n)`, that is, while the reader has seen none later than `n`.
+pub(crate) fn run_beside(device: &SimDevice, seed: u64, is_behind: impl Fn(u64) -> bool) -> (Vec<u64>, u64) {
     let store = Store::create_on(Arc::new(device.clone()), options()).unwrap();
     let levels = Levels::open(&store).unwrap();
     levels.pad(seed % 3, seed);
@@ -38,8 +43,10 @@ pub(crate) fn run(device: &SimDevice, seed: u64) -> (Vec<u64>, u64) {
         });
         let mut number = 0;
         for _ in 0..COMMITS / BETWEEN {
-            let before = published.load(Ordering::Acquire);
-            let is_waiting = || !publisher.is_finished() && published.load(Ordering::Acquire) == before;
+            let (before, first) = (published.load(Ordering::Acquire), number);
+            let is_waiting = || {
+                is_behind(first) || (!publisher.is_finished() && published.load(Ordering::Acquire) == before)
+            };
             let mut commits = 0;
             // Further ones while no publish came: each brings a run to merge, for what was merged before may have been committed
             // before it was published.

@@ -3,13 +3,13 @@
 //! Commit `n` holds the keys 1 to `n` and the position `n`, whatever was published before and after it: so what a reader sees says which
 //! commit it is of.
 
-use crate::beside::{self, options};
+use crate::beside::{self, BETWEEN, COMMITS, options};
 use crate::levels::{Content, Levels};
 use overbank::device::sim::tally::Tally;
 use overbank::device::sim::{Crash, Plan, SimDevice};
 use overbank::store::{Handle, Store};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 fn number(store: &Store) -> u64 {
     u64::from_le_bytes(store.position().try_into().unwrap())
@@ -27,46 +27,50 @@ fn whole(store: &Store, place: &str) -> (Handle<Levels>, Content) {
 fn a_reader_moves_from_commit_to_commit_while_a_writer_commits_publishes_and_removes() {
     for seed in 0..3 {
         let device = SimDevice::new(seed);
-        let is_over = AtomicBool::new(false);
-        let mut moves = 0;
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(|| {
-                let done = beside::run(&device, seed);
-                is_over.store(true, Ordering::Release);
-                done
+        let (seen, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let moves = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut moves = 0;
+                let reader = loop {
+                    // There is none until its first commit.
+                    match Store::open_read_only_on(Arc::new(device.clone()), options()) {
+                        Ok(reader) if reader.position().len() == 8 => break reader,
+                        _ => assert!(!is_over.load(Ordering::Acquire)),
+                    }
+                };
+                let mut held = Vec::new();
+                loop {
+                    let was_over = is_over.load(Ordering::Acquire);
+                    let before = (reader.commit_info(), number(&reader));
+                    let has_moved = reader.refresh().unwrap();
+                    let after = (reader.commit_info(), number(&reader));
+                    assert_eq!(has_moved, before != after);
+                    assert!(before.1 <= after.1 && before.0.commit <= after.0.commit, "{before:?} {after:?}");
+                    moves += u64::from(has_moved);
+                    held.push(whole(&reader, "beside a writer"));
+                    if held.len() > 5 {
+                        held.remove(0);
+                    }
+                    assert!(held.iter().all(|(levels, content)| levels.content() == *content));
+                    seen.store(after.1, Ordering::Release);
+                    if was_over {
+                        break;
+                    }
+                }
+                assert!(!reader.refresh().unwrap());
+                let last = Store::open_read_only_on(Arc::new(device.clone()), options()).unwrap();
+                assert_eq!(reader.commit_info(), last.commit_info());
+                assert!(reader.verify().unwrap().is_whole());
+                moves
             });
-            let reader = loop {
-                // There is none until its first commit.
-                match Store::open_read_only_on(Arc::new(device.clone()), options()) {
-                    Ok(reader) if reader.position().len() == 8 => break reader,
-                    _ => assert!(!writer.is_finished()),
-                }
-            };
-            let mut held = Vec::new();
-            loop {
-                let was_over = is_over.load(Ordering::Acquire);
-                let before = (reader.commit_info(), number(&reader));
-                let has_moved = reader.refresh().unwrap();
-                let after = (reader.commit_info(), number(&reader));
-                assert_eq!(has_moved, before != after);
-                assert!(before.1 <= after.1 && before.0.commit <= after.0.commit, "{before:?} {after:?}");
-                moves += u64::from(has_moved);
-                held.push(whole(&reader, "beside a writer"));
-                if held.len() > 5 {
-                    held.remove(0);
-                }
-                assert!(held.iter().all(|(levels, content)| levels.content() == *content));
-                if was_over {
-                    break;
-                }
-            }
-            assert!(!reader.refresh().unwrap());
-            writer.join().unwrap();
-            let last = Store::open_read_only_on(Arc::new(device.clone()), options()).unwrap();
-            assert_eq!(reader.commit_info(), last.commit_info());
-            assert!(reader.verify().unwrap().is_whole());
+            beside::run_beside(&device, seed, |number| {
+                !reader.is_finished() && seen.load(Ordering::Acquire) <= number
+            });
+            is_over.store(true, Ordering::Release);
+            reader.join().unwrap()
         });
-        assert!(moves > 1, "{moves}");
+        // One in each round of commits; in the first it may have been there from the start.
+        assert!(moves >= COMMITS / BETWEEN - 1, "{moves}");
     }
 }
 
