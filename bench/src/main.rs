@@ -29,6 +29,9 @@ struct Arguments {
     /// The engines that compete, instead of all: names as in the figures, `device` and `fio` among them.
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     engines: Vec<String>,
+    /// The workloads of group-by that are run, instead of all: names as in the figures.
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    workloads: Vec<String>,
     /// For the harness itself: takes one sample in this process, prints it, and ends.
     #[arg(long, value_name = "CONTEST:ENGINE", hide = true)]
     child: Option<String>,
@@ -74,6 +77,7 @@ fn run(arguments: &Arguments) -> Result<()> {
             .with_output(arguments.output.as_deref())
             .with_rounds(arguments.rounds)
             .with_engines(&arguments.engines)
+            .with_workloads(&arguments.workloads)
             .execute()?;
         println!("\n{} took {:.1} s\n", bench.name, took.as_secs_f64());
     }

@@ -75,6 +75,8 @@ pub struct Run<'r> {
     rounds: Option<NonZeroUsize>,
     /// Engines that compete; all if none is named.
     engines: Vec<String>,
+    /// Workloads that are run; all if none is named.
+    workloads: Vec<String>,
     failures: Vec<String>,
     started: Instant,
 }
@@ -92,6 +94,7 @@ impl<'r> Run<'r> {
             output: None,
             rounds: None,
             engines: Vec::new(),
+            workloads: Vec::new(),
             failures: Vec::new(),
             started: Instant::now(),
         }
@@ -121,6 +124,18 @@ impl<'r> Run<'r> {
     /// Whether an engine competes. A child process, which takes the samples of one, is asked for it by name alone.
     pub fn wants(&self, engine: &str) -> bool {
         self.engines.is_empty() || self.engines.iter().any(|wanted| wanted == engine)
+    }
+
+    /// Names the workloads that are run, in benches that have several by name; the others are left out. With none, all are.
+    #[must_use]
+    pub fn with_workloads(mut self, workloads: &[String]) -> Self {
+        self.workloads = workloads.to_vec();
+        self
+    }
+
+    /// Whether a workload is run. A child process is asked for one sample, whatever the workload.
+    pub fn wants_workload(&self, workload: &str) -> bool {
+        self.is_child() || self.workloads.is_empty() || self.workloads.iter().any(|wanted| wanted == workload)
     }
 
     /// Runs the bench.

@@ -14,6 +14,8 @@ pub(super) struct Bed {
     pub(super) job: Job,
     scratch: PathBuf,
     is_ours: bool,
+    /// Else its contests have no engines, and it has no files.
+    is_wanted: bool,
 }
 
 impl Bed {
@@ -26,13 +28,13 @@ impl Bed {
         }
         let scratch = run.scratch()?;
         let folder = input::folder(&scratch, workload);
-        let is_ours = !run.is_child();
-        if is_ours {
+        let (is_ours, is_wanted) = (!run.is_child(), run.wants_workload(workload.name));
+        if is_ours && is_wanted {
             input::write(workload, &folder, &testdata, &data)?;
         }
         let rivals = data.join("rivals/bin");
         let job = Job { workload, folder, memory_bytes: workload.memory_bytes(), interval: 0, rivals };
-        Ok(Some(Self { job, scratch, is_ours }))
+        Ok(Some(Self { job, scratch, is_ours, is_wanted }))
     }
 
     /// Has engines count the records, each sample in a fresh process; those that cannot are left out.
@@ -42,6 +44,7 @@ impl Bed {
             .iter()
             .copied()
             .filter(|engine| engine.does(workload) && (!self.is_ours || run.wants(engine.name())))
+            .filter(|_| self.is_wanted)
             .collect();
         if self.is_ours {
             engines.iter().try_for_each(|engine| engine.prepare(&self.job.folder))?;
