@@ -38,7 +38,8 @@ pub(super) fn setup(store: &Store, lg_leaves: u32, pool_blocks: usize, mask: u12
         lg_sections: shares.lg_sections,
         limits,
         lane_bytes: 64 << 10,
-        scan_bytes: 64 << 10,
+        // Beside the loan of a scan there is room for groups, as in the shares of real sizes.
+        scan_bytes: 32 << 10,
         piece_blocks_max: 2,
         writer_blocks: 2,
         backlog_bytes: 64 << 10,
