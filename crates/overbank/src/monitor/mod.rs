@@ -194,17 +194,22 @@ impl MonitorOptions {
     /// [`Error::InvalidOption`](crate::Error::InvalidOption).
     pub fn start<S: Monitored>(self, sketch: S) -> Result<Monitor<S>> {
         self.require_valid(sketch.groups())?;
-        let Self { workers, lg_ring, heavy_keys, epochs_kept, policy, target_queue, window_ns } = self;
+        let Self { workers, lg_ring, heavy_keys, epochs_kept, policy, .. } = self;
         if sketch.cells() > message::CELLS_MAX / 2 {
             let why = format!("a message can name {}", message::CELLS_MAX / 2);
             return invalid("cells", sketch.cells(), why);
         }
         let heavy_keys = if S::SHOWS_KEYS { heavy_keys } else { 0 };
         let shared = Arc::new(Shared::new(sketch, workers, lg_ring, heavy_keys, epochs_kept));
-        let threshold = Threshold::new(policy, target_queue, window_ns, <S::Rule as Rule>::TAU_MAX);
+        let threshold = self.threshold(<S::Rule as Rule>::TAU_MAX);
         let aggregator = Aggregator::new(Arc::clone(&shared), policy, threshold, heavy_keys);
         let workers = (0..workers).map(|index| Worker::new(Arc::clone(&shared), index)).collect();
         Ok(Monitor { workers, aggregator, reader: Reader::new(shared) })
+    }
+
+    fn threshold(&self, tau_max: u8) -> Threshold {
+        let room = ((1 << self.lg_ring) - 1) * self.workers as u64;
+        Threshold::new(self.policy, self.target_queue, room, self.window_ns, tau_max)
     }
 
     fn require_valid(&self, groups: usize) -> Result<()> {

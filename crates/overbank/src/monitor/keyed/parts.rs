@@ -25,7 +25,6 @@ use super::post::Claim;
 use super::shared::State;
 use super::stand::Stand;
 use super::sync::Ordering;
-use super::threshold::Threshold;
 use super::{MonitorOptions, Packet, Polled, WorkerStats};
 use crate::Result;
 use crate::error::invalid;
@@ -247,7 +246,7 @@ impl MonitorOptions {
     pub fn start_parts<K: Key, const D: usize>(self, sketch: FlowParts<K, D>) -> Result<PartsMonitor<K, D>> {
         self.require_valid(1)?;
         let all = All::new(sketch, self.workers, self.lg_ring, self.epochs_kept);
-        let threshold = Threshold::new(self.policy, self.target_queue, self.window_ns, u8::MAX);
+        let threshold = self.threshold(u8::MAX);
         // Numbers of its own for everybody who draws.
         let random = |who: usize| mix(mix(sketch.random) ^ who as u64);
         let gatherer = Gatherer::new(Arc::clone(&all), self.policy, threshold, random(0));
