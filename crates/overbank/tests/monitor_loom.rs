@@ -16,6 +16,8 @@ mod message;
 mod monitored;
 #[path = "../src/monitor/owed.rs"]
 mod owed;
+#[path = "../src/monitor/recent.rs"]
+mod recent;
 #[path = "../src/monitor/ring.rs"]
 mod ring;
 #[path = "../src/monitor/rule.rs"]

@@ -9,8 +9,8 @@
 //! | Theorem 4   | [`applied_is_exact_above`]  | from this cardinality on, HyperLogLog's applied registers are the ideal ones   |
 //!
 //! Answers that read through hold what the workers have, so for them [`unsent`] is 0: the ideal sketch's error is all there is. It bounds
-//! [`Reader::applied_estimate`](super::Reader::applied_estimate), with the highest τ that was in force, where no ring was full and no
-//! weight so large (2^39) that a counter went in several messages.
+//! [`Reader::applied_estimate`](super::Reader::applied_estimate), with the highest τ that was in force, where no worker kept a counter that
+//! was due ([`WorkerStats::kept`](super::WorkerStats::kept)) and no weight was so large (2^39) that a counter went in several messages.
 //!
 //! Source: OctoSketch, section 5 and appendix B. Deviations: Theorem 4 is stated for the rule by which ranks are sent here, those above
 //! τ; the paper's numbers are one lower, as it sends from τ - 1 on.
@@ -35,7 +35,8 @@ pub fn count_sketch_error(second_norm: f64, columns: u32, depth: u32, confidence
     (failure <= 1.0 - confidence).then(|| second_norm * (8.0 / f64::from(columns.max(1))).sqrt())
 }
 
-/// How many messages a weight makes at most in all, for `depth` rows: each takes at least τ out of a row's counters.
+/// How many messages a weight makes at most in all, for `depth` rows: each takes at least τ out of a row's counters. At the begin of an
+/// epoch batches make more, for one element in 32 at most: see [`Worker`](super::Worker).
 pub fn messages(total_weight: u64, depth: u32, tau: u8) -> u64 {
     (total_weight / u64::from(tau.max(1))).saturating_mul(depth.into())
 }

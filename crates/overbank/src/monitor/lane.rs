@@ -15,7 +15,10 @@
 //!    What the ring has room for later is sent with the next addition to that counter, or by [`publish`](Lane::publish), as far as
 //!    [`Owed`] remembers it. A rest is sent in the same way. In a batch, elements after one that found the ring full do not try it, up to
 //!    [`PATIENCE`] of them: their counters grow, and nothing is noted of them.
-//! 4. For every addition that had ended when a read began, the read finds its weight once: in the cell, in the spill, or in a message
+//! 4. While an eighth of the ring waits, the rest of it is for what tells the aggregator most ([`Recent`]): flows that it has not heard
+//!    of, if they have come twice, and those that have come as often again as it has heard. The others' counters stay. And at the begin
+//!    of an epoch one element in [`PATIENCE`] of a batch sends such flows below τ ([`Limit::early`]).
+//! 5. For every addition that had ended when a read began, the read finds its weight once: in the cell, in the spill, or in a message
 //!    that the reader was not told to have been applied. Of additions that go on meanwhile it finds any, each whole or not at all.
 //!
 //! A read repeats only if one of the very counters that it reads was sent meanwhile, or as many messages of any as the ring has slots: so
@@ -24,6 +27,7 @@
 use super::key::Key;
 use super::message;
 use super::owed::Owed;
+use super::recent::Recent;
 use super::ring::{Ring, Sender};
 use super::rule::Rule;
 use super::sync::{AtomicU8, AtomicU64, OnceLock, Ordering, fence, spin_loop};
@@ -34,23 +38,36 @@ pub(super) const PLACES_MAX: usize = 64;
 /// After so many elements of a batch a full ring is tried again: those of one receive call.
 pub(super) const PATIENCE: usize = 32;
 
+/// What a flow has come to that is worth a place in a crowded ring: most of those that have come once will not come again.
+pub(super) const NEWS_MIN: u8 = 2;
+
+/// After so many counters that a crowded ring kept back, those of some five elements, the rest of [`PATIENCE`] do not try it.
+const HELD: u32 = 16;
+
 /// When a counter is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     /// When it reaches this.
     pub(super) tau: u8,
+    /// When it reaches this too, if it was sent lately.
+    pub(super) again: u8,
     /// Whether the ring is tried, or known to be full.
     pub(super) tries: bool,
 }
 
 impl Limit {
     pub(super) fn new(tau: u8) -> Self {
-        Self { tau, tries: true }
+        Self { tau, again: 0, tries: true }
+    }
+
+    /// For a counter that was not sent lately, `first`; for others τ, or less if it has come to twice what was sent.
+    pub(super) fn early(first: u8, tau: u8) -> Self {
+        Self { tau: first, again: tau, tries: true }
     }
 
     /// For the elements after one that found the ring full.
     pub(super) fn patient<R: Rule>() -> Self {
-        Self { tau: R::TAU_MAX, tries: false }
+        Self { tau: R::TAU_MAX, again: 0, tries: false }
     }
 }
 
@@ -71,6 +88,10 @@ pub(super) struct Writer<K> {
     spilled: usize,
     /// How often a counter that was to be sent was kept.
     pub(super) kept: u64,
+    /// How many counters a crowded ring kept back, modulo [`HELD`].
+    held: u32,
+    /// Counters that are cleared and were sent with a key.
+    recent: Recent,
     /// Counters that are cleared, were to be sent, and were not; of others, for whom.
     owed: Owed<K>,
     /// Counters that are not cleared, were to be sent, and were not: a bit each.
@@ -82,6 +103,7 @@ impl<K: Key> Writer<K> {
     /// Forgets what it knows of its counters, which from now on are others and all zero.
     pub(super) fn turn(&mut self) {
         self.spilled = 0;
+        self.recent.clear();
         self.owed.clear();
         self.raised.fill(0);
         self.raised_count = 0;
@@ -104,6 +126,8 @@ impl Lane {
             sender: Sender::default(),
             spilled: 0,
             kept: 0,
+            held: 0,
+            recent: Recent::new(R::CLEARS && K::WORDS > 0),
             owed: Owed::new(keyed),
             raised: vec![0; kept.div_ceil(64)].into(),
             raised_count: 0,
@@ -132,6 +156,9 @@ impl Lane {
         if self.ring.has_room(&mut writer.sender) {
             let (value, rest) = R::pack(R::join(sum, spilled));
             let key = writer.owed.settle(cell, key, R::size(amount));
+            if key.is_some() {
+                writer.recent.note(cell, R::size(R::unpack(value)), R::TAU_MAX / 2 + 1);
+            }
             if rest == 0 {
                 self.stage(writer, cell, value, 0, key);
                 place.store(0, Ordering::Relaxed);
@@ -387,7 +414,7 @@ impl Half<'_> {
         }
         match R::add_below(before, amount, limit.tau) {
             Some(byte) => place.store(byte, Ordering::Relaxed),
-            None if self.cross::<R, K>(writer, cell, amount, limit.tries, key) => {}
+            None if self.cross::<R, K>(writer, cell, amount, limit, key) => {}
             None => *next = Limit::patient::<R>(),
         }
     }
@@ -402,8 +429,8 @@ impl Half<'_> {
         }
     }
 
-    /// Changes a counter that reaches the threshold and is cleared; whether it was sent. Cold, so that the loop which calls it keeps the
-    /// processor's registers.
+    /// Changes a counter that reaches the threshold and is cleared; whether the next elements are to try the ring, too. Cold, so that the
+    /// loop which calls it keeps the processor's registers.
     #[cold]
     #[inline(never)]
     fn cross<R: Rule, K: Key>(
@@ -411,14 +438,29 @@ impl Half<'_> {
         writer: &mut Writer<K>,
         cell: usize,
         amount: u64,
-        tries: bool,
+        limit: Limit,
         key: K,
     ) -> bool {
-        let cell = self.first + cell;
-        if tries {
-            return self.lane.send::<R, K>(writer, cell, amount, Some(key));
+        let place = self.first + cell;
+        if !limit.tries {
+            self.lane.keep::<R, K>(writer, place, amount);
+            return false;
         }
-        self.lane.keep::<R, K>(writer, cell, amount);
-        false
+        let is_crowded = K::WORDS > 0 && self.lane.ring.is_crowded(&mut writer.sender);
+        let least = match writer.recent.again(place) {
+            0 if is_crowded => NEWS_MIN,
+            again if is_crowded => again,
+            again => again.min(limit.again),
+        };
+        let byte = &self.cells[cell];
+        if least > limit.tau
+            && let Some(sum) = R::add_below(byte.load(Ordering::Relaxed), amount, least)
+        {
+            byte.store(sum, Ordering::Relaxed);
+            writer.kept += u64::from(is_crowded);
+            writer.held = (writer.held + u32::from(is_crowded)) % HELD;
+            return !is_crowded || writer.held > 0;
+        }
+        self.lane.send::<R, K>(writer, place, amount, Some(key))
     }
 }

@@ -31,7 +31,7 @@
 //!
 //! | operation               | CPU                                    | memory                                        |
 //! |-------------------------|----------------------------------------|-----------------------------------------------|
-//! | insert                  | O(rows), a byte each                   | a worker: 2 B a counter, a ring               |
+//! | insert                  | O(rows), a byte each                   | a worker: 2 B a counter, a ring, 16 KiB       |
 //! | poll, a message         | O(1); O(rows) where a key may be heavy | 16 B a counter, and 8 for each epoch kept     |
 //! | a count                 | O(workers · (rows + messages waiting)) | –                                             |
 //! | heavy keys              | a count each                           | a list                                        |
@@ -47,8 +47,9 @@
 //! Deviations. Queries read the workers' counters too: in shared memory that costs no message, and takes the error `k' τ` away
 //! (section 5.1), so τ decides only how soon a key is known. Epochs end without a flush: each counter has two halves, a worker goes over
 //! to the other in one step, and the aggregator adds up what was left. A full ring keeps the counter, where the published code lets its
-//! byte wrap. The CPU limit is a rest that the caller or a
-//! [`Poller`] takes, not a signal that stops a process.
+//! byte wrap. Where the aggregator is far behind, τ rises by steps that double, and workers tell it of flows that it has not heard of
+//! rather than more of those that it has: so a heavy flow is known before any of its counters at many workers reaches τ. The CPU limit
+//! is a rest that the caller or a [`Poller`] takes, not a signal that stops a process.
 
 mod aggregator;
 pub mod bounds;
@@ -65,6 +66,7 @@ mod owed;
 mod poller;
 mod quantiles;
 mod reader;
+mod recent;
 mod ring;
 mod rows;
 mod rule;

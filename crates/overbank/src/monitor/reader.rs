@@ -31,8 +31,8 @@ impl<S: Monitored> Clone for Reader<S> {
 pub struct WorkerStats {
     /// Elements inserted, as of the last publishing.
     pub elements: u64,
-    /// How often a counter was due to be sent and was kept, because the ring was full. In a batch, a full ring is tried with one element
-    /// in 32.
+    /// How often a counter was due to be sent and was kept, because the ring was full, or because an eighth of it waited and others had
+    /// more to tell. In a batch, a full ring is tried with one element in 32, and such a ring with five or more.
     pub kept: u64,
 }
 
@@ -93,9 +93,9 @@ impl<S: Monitored> Reader<S> {
     }
 
     /// The `count` heaviest keys of an epoch that the aggregator knows, heaviest first; of equal ones, in no order. A key is known once a
-    /// counter of its was sent with it: what a full ring kept back goes when there is room, with the next packet of that
-    /// counter or the next [`Worker::publish`](super::Worker::publish), which of many keys remembers those that weigh most. `None`
-    /// where the epoch is not kept any more, or has not begun.
+    /// counter of its was sent with it: at τ, or in a batch sooner while the epoch is young. What a full ring kept back goes when there is
+    /// room, with the next packet of that counter or the next [`Worker::publish`](super::Worker::publish), which of many keys remembers
+    /// those that weigh most. `None` where the epoch is not kept any more, or has not begun.
     pub fn top(&self, epoch: u64, count: usize) -> Option<Vec<(S::Key, u64)>> {
         let keys = self.shared.keys(epoch)?;
         let weighed = |key| Some((key, self.estimate(epoch, epoch, key)?));

@@ -29,6 +29,9 @@ use super::sync::{AtomicU64, Ordering, fence};
 /// So many messages are published together, or fewer when the worker says so.
 pub(super) const PUBLISH: u64 = 8;
 
+/// Fewer messages than these never make a crowd.
+const CROWDED_MIN: u64 = 31;
+
 /// Keeps what one core writes out of another's cache line, and of its neighbour that is fetched along.
 #[repr(align(128))]
 #[derive(Debug)]
@@ -93,6 +96,17 @@ impl Ring {
         }
         self.publish(sender);
         false
+    }
+
+    /// Whether more than an eighth of the messages that fit wait, or are not given back; a ring of a few never is crowded.
+    #[inline]
+    pub(super) fn is_crowded(&self, sender: &mut Sender) -> bool {
+        let most = (self.mask / 8).max(CROWDED_MIN);
+        if sender.staged - sender.freed_seen <= most {
+            return false;
+        }
+        sender.freed_seen = self.freed.0.load(Ordering::Acquire);
+        sender.staged - sender.freed_seen > most
     }
 
     /// Writes a message, for which there is room, and announces it: until [`complete`](Self::complete) the worker's counter may or may

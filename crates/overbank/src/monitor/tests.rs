@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 mod flow_sums;
+mod known_flows;
 mod law;
 mod log_log;
 mod signed_sizes;
@@ -56,6 +57,8 @@ impl Clock {
 enum Step {
     /// Of a worker, a flow and a weight.
     Insert(usize, u64, u64),
+    /// Of a worker, the first of so many flows, one packet each.
+    Batch(usize, u64, u64),
     Publish(usize),
     Poll,
     Epoch,
@@ -66,6 +69,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let flow = prop_oneof![3 => 0u64..3, 1 => 0u64..200];
     let step = prop_oneof![
         40 => (0usize..16, flow, weight).prop_map(|(worker, flow, weight)| Step::Insert(worker, flow, weight)),
+        4 => (0usize..16, 0u64..200, 1u64..80).prop_map(|(worker, first, flows)| Step::Batch(worker, first, flows)),
         4 => (0usize..16).prop_map(Step::Publish),
         4 => Just(Step::Poll),
         1 => Just(Step::Epoch),
@@ -81,7 +85,7 @@ proptest! {
     fn answers_are_those_of_one_sketch(
         steps in steps(),
         count in 1usize..=16,
-        lg_ring in 1u32..5,
+        lg_ring in prop_oneof![3 => 1u32..5, 1 => Just(7)],
         by_flow: bool,
     ) {
         let columns = 16;
@@ -96,6 +100,13 @@ proptest! {
                     workers[worker].insert(packet(flow, weight));
                     ideals.last_mut().expect("one").update(hash(flow), weight);
                     prop_assert_eq!(reader.size(hash(flow), 0.9).estimate, ideals.last().expect("one").estimate(hash(flow)));
+                }
+                Step::Batch(worker, first, flows) => {
+                    let packets: Vec<_> = (first..first + flows).map(|flow| packet(flow, 1)).collect();
+                    workers[worker % count].insert_batch(&packets);
+                    packets.iter().for_each(|packet| ideals.last_mut().expect("one").update(packet.hash, 1));
+                    let hash = packets[0].hash;
+                    prop_assert_eq!(reader.size(hash, 0.9).estimate, ideals.last().expect("one").estimate(hash));
                 }
                 Step::Publish(worker) => workers[worker % count].publish(),
                 Step::Poll => {
@@ -176,7 +187,7 @@ fn play(
 fn what_the_aggregator_lacks_is_bounded_and_so_are_messages() {
     for (count, by_flow) in [(1, false), (4, true), (16, false), (16, true)] {
         let options = MonitorOptions::new(count)
-            .lg_ring(12)
+            .lg_ring(15)
             .policy(Allocation::AccuracyTarget { epsilon: 0.01, spread: 16 });
         let Monitor { mut workers, mut aggregator, reader } =
             options.start(Sizes::new(1 << 12).expect("valid")).expect("valid");

@@ -1,19 +1,25 @@
 //! A worker: in the loop that receives packets, it counts them in its own 8-bit counters.
 
-use super::lane::{Half, Limit, PATIENCE, Writer};
+use super::lane::{Half, Limit, NEWS_MIN, PATIENCE, Writer};
 use super::monitored::Monitored;
+use super::rule::Rule;
 use super::shared::{GONE, Shared};
 use super::sync::{Ordering, fence};
 use std::sync::Arc;
+
+/// A flow is told early that has the `2^-14`th part of what its worker has counted in the epoch, or more: at most 2^14 flows have as much
+/// at a time, and the least that the paper calls heavy, of 1/5000, have three times as much.
+const LG_EARLY: u32 = 14;
 
 /// Inserts, on one thread: no lock, no hashing, and no key kept but some of those that a full ring holds up.
 ///
 /// Insertions count at once: a query that begins after one has returned finds it. What a worker holds when it is dropped stays counted.
 ///
 /// # Cost
-/// An insertion reads and writes one byte a row; one in about τ of them also a message. Where the processor reorders stores, an insertion
-/// or a batch has a fence. Nothing is allocated, but once: 16 bytes for each counter, when one first outgrows its byte, which takes a
-/// full ring or a weight of 2^39.
+/// An insertion reads and writes one byte a row; one in about τ of them also a message. Until a worker has counted `2^14 τ` in an epoch,
+/// one element in 32 of its batches tells the aggregator of its flow below τ, if that has come twice. Where the processor reorders stores,
+/// an insertion or a batch has a fence. Nothing is allocated, but once: 16 bytes for each counter, when one first outgrows its byte, which
+/// takes a full ring or a weight of 2^39.
 // The memory of two workers' cores is apart, however workers lie.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -29,13 +35,16 @@ pub struct Worker<S: Monitored> {
     elements: u64,
     /// The epoch of the last flush.
     flushing: u64,
+    /// Elements of batches since one was looked at early.
+    since_early: usize,
 }
 
 impl<S: Monitored> Worker<S> {
     pub(super) fn new(shared: Arc<Shared<S>>, index: usize) -> Self {
         let writer = shared.lanes[index].writer::<S::Rule, S::Key>();
         let cells = shared.sketch.cells();
-        Self { shared, index, writer, epoch: 0, base: 0, cells, weight: 0, elements: 0, flushing: 0 }
+        let (epoch, base, weight, elements, flushing, since_early) = (0, 0, 0, 0, 0, 0);
+        Self { shared, index, writer, epoch, base, cells, weight, elements, flushing, since_early }
     }
 
     /// Inserts one element. Messages go to the aggregator eight at a time: call [`publish`](Self::publish) when there is nothing to do.
@@ -54,9 +63,19 @@ impl<S: Monitored> Worker<S> {
         let weights = elements.iter().map(|&element| u128::from(self.shared.sketch.weight(element)));
         let weight = weights.fold(0u128, u128::wrapping_add);
         let tau = self.begin(elements.len() as u64, weight.try_into().unwrap_or(u64::MAX));
+        let early = self.early(tau);
         let half = self.shared.lanes[self.index].half(self.base, self.cells);
         for elements in elements.chunks(PATIENCE) {
-            change_all(&self.shared.sketch, half, &mut self.writer, elements, Limit::new(tau));
+            let (sketch, mut limit, mut rest) = (&self.shared.sketch, Limit::new(tau), elements);
+            self.since_early += elements.len();
+            if self.since_early >= PATIENCE {
+                self.since_early = 0;
+                if let (Some(early), Some((first, others))) = (early, elements.split_first()) {
+                    let next = change_all(sketch, half, &mut self.writer, std::slice::from_ref(first), early);
+                    (limit, rest) = (if next.tries { limit } else { next }, others);
+                }
+            }
+            change_all(sketch, half, &mut self.writer, rest, limit);
         }
         self.publish();
     }
@@ -108,6 +127,13 @@ impl<S: Monitored> Worker<S> {
         tau
     }
 
+    /// What one element in [`PATIENCE`] goes by instead of τ, so that queries know the keys of flows before their counters reach it.
+    fn early(&self, tau: u8) -> Option<Limit> {
+        let first = (self.weight >> LG_EARLY).max(NEWS_MIN.into());
+        let is_early = S::SHOWS_KEYS && S::Rule::CLEARS && first < tau.into();
+        is_early.then(|| Limit::early(first as u8, tau))
+    }
+
     /// Leaves its counters as they are and goes on with those of the new epoch, which are zero.
     #[cold]
     fn turn(&mut self, epoch: u64) {
@@ -126,7 +152,7 @@ impl<S: Monitored> Worker<S> {
     }
 }
 
-/// Inserts elements. A function of its own, whose arguments the compiler knows to stay as they are.
+/// Inserts elements; the limit to go on with. A function of its own, whose arguments the compiler knows to stay as they are.
 #[inline(never)]
 fn change_all<S: Monitored>(
     sketch: &S,
@@ -134,10 +160,11 @@ fn change_all<S: Monitored>(
     writer: &mut Writer<S::Key>,
     elements: &[S::Element],
     mut limit: Limit,
-) {
+) -> Limit {
     for &element in elements {
         limit = change(sketch, half, writer, element, limit);
     }
+    limit
 }
 
 /// Changes an element's counters; the limit to go on with.
