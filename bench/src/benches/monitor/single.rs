@@ -1,6 +1,5 @@
 //! Sketches of one thread: what sees all packets is the ideal; one for each worker, added up again and again, is sketch-merge.
 
-use super::heaviest::Heaviest;
 use super::score::Answer;
 use super::stream::{Query, Record};
 
@@ -17,11 +16,4 @@ pub(super) trait Single: Send + 'static {
 
     /// Answers.
     fn answer(&self, query: &Query) -> Answer;
-}
-
-/// A sketch without names, and the heaviest keys beside it.
-#[derive(Debug)]
-pub(super) struct Named<T> {
-    pub(super) sketch: T,
-    pub(super) heaviest: Heaviest<u64>,
 }

@@ -42,8 +42,8 @@ fn flow_sizes_are_the_exact_counts() {
             let answer = answer(&answers, engine);
             let score = Score::of(answer, &query);
             assert_eq!((score.precision, score.aae), (1.0, 0.0), "{engine} {spread:?}");
-            // More came at once than rings hold: of what was kept back, not every flow is remembered, in a batch one at most.
-            let least = if engine == "overbank" { 0.85 } else { 1.0 };
+            // More came at once than rings hold: of what was kept back, not every flow is remembered.
+            let least = if engine == "overbank" { 0.97 } else { 1.0 };
             assert!(score.recall >= least, "{engine} {spread:?}: {}", score.recall);
         }
         let paper = answer(&answers, "paper");

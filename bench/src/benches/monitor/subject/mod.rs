@@ -2,20 +2,21 @@
 //!
 //! To add one: a file with its [`Subject`], and a line in [`visit_all`].
 
+mod coco;
 mod count_min;
 mod count_sketch;
+mod counted;
 mod distinct;
 mod locher;
-mod log_log;
 mod plain;
 mod quantiles;
 mod univ_mon;
 
+use coco::Parts;
 pub(super) use count_min::Sizes;
 use count_sketch::Signed;
 use distinct::Flows;
 use locher::Sources;
-use log_log::MeanRanks;
 pub(super) use plain::Plain;
 use quantiles::Values;
 use univ_mon::Sums;
@@ -25,6 +26,7 @@ use super::single::Single;
 use super::stream::{Asked, Query, Question, Record};
 use crate::Result;
 use overbank::monitor::{Aggregator, Monitor, MonitorOptions, Monitored, Polled, Reader, Worker};
+use overbank::sketch::{HyperLogLog, LogLog};
 
 /// How large sketches are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -175,24 +177,6 @@ fn start<S: Monitored>(sketch: S, options: MonitorOptions) -> Result<Started<S>>
     Ok((workers, aggregator, reader))
 }
 
-/// [`Subject::online`] by keys.
-fn online<S: Counters>(subject: S, reader: &Reader<S::Sketch>, query: &Query) -> Answer {
-    let epoch = reader.epoch();
-    let known = reader.top(epoch, usize::MAX).unwrap_or_default();
-    let known = known.into_iter().map(|(key, weight)| (subject.name(key), weight as f64)).collect();
-    let estimate = |asked| reader.estimate(epoch, epoch, subject.key(asked)).unwrap_or(0) as f64;
-    Answer { known, estimates: query.asked.iter().map(estimate).collect() }
-}
-
-/// [`Subject::applied`] by keys.
-fn applied<S: Counters>(subject: S, reader: &Reader<S::Sketch>, query: &Query) -> Answer {
-    let estimate = |key| reader.applied_estimate(key).unwrap_or(0) as f64;
-    let known = reader.top(reader.epoch(), usize::MAX).unwrap_or_default();
-    let known = known.into_iter().map(|(key, _)| (subject.name(key), estimate(key))).collect();
-    let asked = query.asked.iter().map(|asked| estimate(subject.key(asked)));
-    Answer { known, estimates: asked.collect() }
-}
-
 /// What is done with each subject.
 pub(super) trait Visit {
     /// Does it with this one.
@@ -208,7 +192,8 @@ pub(super) fn visit_all(shape: Shape, visit: &mut impl Visit) -> Result<()> {
     visit.visit(Signed::with_shape(shape))?;
     visit.visit(Sums::with_shape(shape))?;
     visit.visit(Sources::with_shape(shape))?;
-    visit.visit(Flows::with_shape(shape))?;
-    visit.visit(MeanRanks::with_shape(shape))?;
+    visit.visit(Parts::with_shape(shape))?;
+    visit.visit(Flows::<HyperLogLog>::with_shape(shape))?;
+    visit.visit(Flows::<LogLog>::with_shape(shape))?;
     visit.visit(Values::with_shape(shape))
 }

@@ -2,10 +2,12 @@
 
 use super::super::score::Answer;
 use super::super::single::Single;
-use super::super::stream::{Asked, HASHER, Query, Question, Record};
-use super::{Counters, Plain, Shape, Subject, applied, online, start};
+use super::super::stream::{Asked, HASHER, Query, Record};
+use super::Shape;
+use super::counted::{Counted, Counting};
 use crate::Result;
-use overbank::monitor::{Aggregator, FlowSums, Hashed, MonitorOptions, Packet, Reader, Worker};
+use keyhash::KeyHash;
+use overbank::monitor::{FlowSums, Hashed, Packet};
 use overbank::sketch::UnivMon;
 
 /// Levels and rows (appendix D.1).
@@ -13,67 +15,36 @@ const LEVELS: u32 = 6;
 const ROWS: usize = 3;
 const KEY_BYTES: usize = 8;
 
+pub(in super::super) type Sums = Counted<Levels>;
+
+/// Levels, each of half of the flows of the one before.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Sums(Shape);
+pub(in super::super) struct Levels;
 
-impl Subject for Sums {
+impl Counting for Levels {
     const NAME: &'static str = "univ_mon";
-    const QUESTION: Question = Question::Sizes;
     const MERGE_NS: f64 = 270_000.0;
-    type Element = Packet<u64>;
-    type Worker = Worker<FlowSums<u64, ROWS>>;
-    type Aggregator = Aggregator<FlowSums<u64, ROWS>>;
-    type Reader = Reader<FlowSums<u64, ROWS>>;
+    type Sketch = FlowSums<u64, ROWS>;
     type Ideal = UnivMon;
-    type Own = Plain<Self>;
 
-    fn with_shape(shape: Shape) -> Self {
-        Self(shape)
+    fn sketch(shape: Shape) -> Result<Self::Sketch> {
+        Ok(FlowSums::new(LEVELS, shape.columns, HASHER)?)
     }
 
-    fn shape(self) -> Shape {
-        self.0
-    }
-
-    fn start(self, options: MonitorOptions) -> Result<(Vec<Self::Worker>, Self::Aggregator, Self::Reader)> {
-        start(self.sketch()?, options.heavy_keys(self.0.heavy_keys))
-    }
-
-    fn ideal(self) -> Result<Self::Ideal> {
-        let Shape { columns, heavy_keys, .. } = self.0;
-        Ok(UnivMon::new(LEVELS, columns, ROWS as u32, heavy_keys, KEY_BYTES, HASHER)?)
-    }
-
-    fn own(self) -> Result<Self::Own> {
-        Ok(Plain::new(self, self.sketch()?, self.0.heavy_keys))
+    fn ideal(shape: Shape) -> Result<UnivMon> {
+        Ok(UnivMon::new(LEVELS, shape.columns, ROWS as u32, shape.heavy_keys, KEY_BYTES, HASHER)?)
     }
 
     #[inline]
-    fn element(self, record: &Record) -> Packet<u64> {
+    fn element(record: &Record) -> Packet<u64> {
         Packet { hash: record.hash, key: record.key, weight: 1 }
     }
 
-    fn online(self, reader: &Self::Reader, query: &Query) -> Answer {
-        online(self, reader, query)
+    fn key(hash: KeyHash, key: u64) -> Hashed<u64> {
+        Hashed { hash, key }
     }
 
-    fn applied(self, reader: &Self::Reader, query: &Query) -> Option<Answer> {
-        Some(applied(self, reader, query))
-    }
-}
-
-impl Counters for Sums {
-    type Sketch = FlowSums<u64, ROWS>;
-
-    fn sketch(self) -> Result<Self::Sketch> {
-        Ok(FlowSums::new(LEVELS, self.0.columns, HASHER)?)
-    }
-
-    fn key(self, asked: &Asked) -> Hashed<u64> {
-        Hashed { hash: asked.hash, key: asked.key }
-    }
-
-    fn name(self, key: Hashed<u64>) -> u64 {
+    fn name(key: Hashed<u64>) -> u64 {
         key.key
     }
 }
