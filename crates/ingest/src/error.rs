@@ -254,6 +254,23 @@ pub enum Error {
         columns: Vec<String>,
     },
 
+    /// Several columns have the name that was asked for.
+    #[error(
+        "columns {} and {} of {} are both named {name:?}; give them different names, or, in CSV, take the header away and name columns by \
+         number (--no-header)",
+        columns[0],
+        columns[1],
+        shown(path)
+    )]
+    ColumnTwice {
+        /// The name.
+        name: String,
+        /// The input.
+        path: PathBuf,
+        /// The first two of them, from 1.
+        columns: [usize; 2],
+    },
+
     /// The format has columns, and none was chosen as the key.
     #[error("{} has columns, so name the key with --key; {}", shown(path), choices)]
     KeyNeeded {

@@ -75,12 +75,12 @@ impl Layout {
         }
         let no_key = |choices: String| Err(Error::KeyNeeded { path: path.to_path_buf(), choices });
         match format {
-            Format::Csv { .. } if !options.names_fields() => match names {
+            Format::Csv { .. } if options.lacks_key() => match names {
                 Some(names) => no_key(format!("columns are: {}", names.join(", "))),
                 None => no_key("columns are numbers from 1".into()),
             },
-            Format::Delimited(_) if !options.names_fields() => no_key("fields are numbers from 1".into()),
-            Format::JsonLines if !options.names_fields() => {
+            Format::Delimited(_) if options.lacks_key() => no_key("fields are numbers from 1".into()),
+            Format::JsonLines if options.lacks_key() => {
                 no_key("fields are paths such as user.id or items[0].sku".into())
             }
             Format::Csv { delimiter, .. } => {
@@ -187,19 +187,30 @@ impl Columns {
         let mut wanted = Vec::new();
         for (slot, name) in options.fields().enumerate() {
             let column = match header {
-                Some(names) => names.iter().position(|other| other == name),
-                None => column_number(name),
+                Some(names) => column_named(names, name, path)?,
+                None => column_number(name).ok_or_else(|| Error::NoSuchColumn {
+                    name: name.into(),
+                    path: path.to_path_buf(),
+                    columns: vec!["numbers from 1".into()],
+                })?,
             };
-            let columns = || header.map_or_else(|| vec!["numbers from 1".into()], <[String]>::to_vec);
-            let column = column.ok_or_else(|| Error::NoSuchColumn {
-                name: name.into(),
-                path: path.to_path_buf(),
-                columns: columns(),
-            })?;
             wanted.push((column, slot));
         }
         wanted.sort_unstable();
         Ok(Self { wanted })
+    }
+}
+
+/// The column from 0 of this name, which no other has.
+pub(crate) fn column_named(names: &[String], name: &str, path: &Path) -> Result<usize> {
+    let mut columns = names.iter().enumerate().filter(|(_, other)| *other == name).map(|(column, _)| column);
+    let path = path.to_path_buf();
+    let Some(column) = columns.next() else {
+        return Err(Error::NoSuchColumn { name: name.into(), path, columns: names.to_vec() });
+    };
+    match columns.next() {
+        None => Ok(column),
+        Some(other) => Err(Error::ColumnTwice { name: name.into(), path, columns: [column + 1, other + 1] }),
     }
 }
 

@@ -120,6 +120,8 @@ pub struct Options {
     /// Fields that go with each row as values of a type, or NULL ([`crate::Batch::column`]). Rows have them instead of a key where none is
     /// asked for. NULL is an empty field of CSV and of delimited fields, null and what an object lacks in JSON, and null in Parquet.
     pub columns: Vec<ColumnOption>,
+    /// Whether rows are only counted: each is an empty key that is not hashed, whatever the format. No field can be asked for beside it.
+    pub bare_rows: bool,
     /// With it, the rows of FASTA are pieces of sequences, which begin with so many letters of the piece before, at most 4096: each
     /// `sequence_overlap + 1` letters in a row are in exactly one piece, where one is that long. A row then takes a chunk at most,
     /// however long its sequence is. Pieces are keys, and so are the whole sequences of FASTQ; records need no id, and those without
@@ -200,6 +202,7 @@ impl Options {
             value: None,
             payload: Payload::None,
             columns: Vec::new(),
+            bare_rows: false,
             sequence_overlap: None,
             header: true,
             nul_ends_lines: false,
@@ -254,6 +257,11 @@ impl Options {
             let why = format!("a row has at most {COLUMNS_MAX} columns, and {FIELDS_MAX} fields in all");
             return Err(Error::InvalidOption { name: "columns", value: fields.to_string(), why });
         }
+        if self.bare_rows && (fields > 0 || self.payload != Payload::None || self.sequence_overlap.is_some())
+        {
+            let why = "rows that are only counted have no fields, and nothing that goes with them".to_owned();
+            return Err(Error::InvalidOption { name: "bare_rows", value: "true".to_owned(), why });
+        }
         if let Some(overlap) = self.sequence_overlap {
             let invalid = |why: String| {
                 Err(Error::InvalidOption { name: "sequence_overlap", value: overlap.to_string(), why })
@@ -292,6 +300,11 @@ impl Options {
     /// Whether fields of rows are asked for, and not what the rows are as a whole.
     pub(crate) fn names_fields(&self) -> bool {
         !self.keys.is_empty() || !self.columns.is_empty()
+    }
+
+    /// Whether a format that has fields has no key unless one is named.
+    pub(crate) fn lacks_key(&self) -> bool {
+        !self.names_fields() && !self.bare_rows
     }
 
     /// The byte that ends a line.
@@ -334,6 +347,9 @@ impl Options {
             // Their types are what is made of the rows, not which rows are read.
             let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
             text.push_str(&format!("|columns {names:?}"));
+        }
+        if self.bare_rows {
+            text.push_str("|bare rows");
         }
         if let Some(overlap) = self.sequence_overlap {
             text.push_str(&format!("|overlap {overlap}"));

@@ -345,7 +345,7 @@ impl Reader {
                 let table = TableInput::open(file, &path, index, self.position.offset, &self.options)?;
                 let types = table.column_types(self.options.columns.len());
                 (
-                    Layout::Parquet { keeps_rows: self.options.keep_rows, types },
+                    Layout::Parquet { keeps_rows: self.options.keep_rows || self.options.bare_rows, types },
                     Records::Rows(Box::new(table)),
                 )
             }

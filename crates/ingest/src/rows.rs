@@ -16,6 +16,7 @@ pub(crate) struct Wanted {
     keys: usize,
     /// The types of the columns, whose fields come behind all others.
     pub(crate) columns: Vec<ColumnType>,
+    is_bare: bool,
     pub(crate) weighted: bool,
     pub(crate) valued: bool,
     payload: Payload,
@@ -32,9 +33,9 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether rows have no key but columns.
+    /// Whether rows have no key but columns, or nothing.
     pub(crate) fn is_keyless(&self) -> bool {
-        self.keys == 0 && !self.columns.is_empty()
+        self.is_bare || self.keys == 0 && !self.columns.is_empty()
     }
 
     fn first_column(&self) -> usize {
@@ -46,6 +47,7 @@ impl Wanted {
             names: options.fields().map(str::to_owned).collect(),
             keys: options.keys.len(),
             columns: options.columns.iter().map(|column| column.kind).collect(),
+            is_bare: options.bare_rows,
             weighted: options.weight.is_some(),
             valued: options.value.is_some(),
             payload: options.payload.clone(),

@@ -74,6 +74,49 @@ Bern,3,2,8,1.25,2026-01-04
     assert_eq!(group("--agg count,sum(amount)").with(&path).run().text(), "count,sum(amount)\n5,11\n");
 }
 
+/// Rows of which nothing is asked are counted, in every format.
+#[test]
+fn all_rows_are_one_group_though_no_field_is_named() {
+    let (place, path) = sales();
+    for words in ["", "--agg count"] {
+        assert_eq!(group(words).with(&path).run().text(), "count\n5\n", "{words}");
+    }
+    let parquet = place.path().join("sales.parquet");
+    group("--by city,thing,day --agg count -o").with(&parquet).with(&path).run().text();
+    assert_eq!(group("--agg count").with(&parquet).run().text(), "count\n5\n");
+    for (format, rows, count) in [
+        ("lines", "a\n\nb", 3),
+        ("whitespace", "a b\n\nc\n", 3),
+        ("delimited", "a\tb\nc\n", 2),
+        ("csv --no-header", "a,b\n\"c\nd\",e\n\n", 2),
+        ("jsonl", "{\"a\":1}\n\n{}\n", 2),
+        ("fasta", ">a\nAC\n>b\n", 2),
+    ] {
+        let text = group("--agg count --format").args(format).fed(rows).run().text();
+        assert_eq!(text, format!("count\n{count}\n"), "{format}");
+    }
+    // A store goes on with them, and tells them from rows of which something is asked.
+    let store = place.path().join("store");
+    let kept = |words: &str| group(words).args("--agg count --store").with(&store).with(&path).run();
+    assert_eq!(kept("").text(), "count\n5\n");
+    assert_eq!(kept("--append").text(), "count\n10\n");
+    kept("--append --by city").fails_naming(&["another command"]);
+}
+
+#[test]
+fn a_column_that_is_there_twice_is_refused_where_it_is_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let path = file(place.path(), "twice.csv", "k,x,y,x,x\na,1,2,3,4\n");
+    for words in ["--by x", "--by k --agg sum(x)"] {
+        let named = ["twice.csv", "columns 2 and 4", "\"x\"", "--no-header"];
+        group(words).with(&path).run().fails_naming(&named);
+    }
+    assert_eq!(group("--by k --agg sum(y)").with(&path).run().text(), "k,sum(y)\na,2\n");
+    let by_number = group("--by 4 --format csv --no-header").fed("a,1,2,3,4\n").run().text();
+    assert_eq!(by_number, "4,count\n3,1\n");
+    overbank("profile --quiet --key x").with(&path).run().fails_naming(&["columns 2 and 4"]);
+}
+
 #[test]
 fn nulls_and_empty_texts_are_told_apart() {
     let rows = "{\"k\":\"\",\"x\":1}\n{\"k\":null,\"x\":2}\n{\"x\":3}\n{\"k\":\"a\"}\n";

@@ -40,7 +40,7 @@ pub use writer::ParquetWriter;
 use crate::batch::Span;
 use crate::cell::ColumnType;
 use crate::chunk::{Buffer, Pool};
-use crate::layout::no_rows;
+use crate::layout::{column_named, no_rows};
 use crate::rows::Rows;
 use crate::{Error, Options, Payload, Result};
 use ::parquet::errors::Result as ParquetResult;
@@ -143,7 +143,7 @@ impl TableInput {
         let file = TableFile::open(file, path, options.parquet_bytes_max)?;
         let schema = file.schema();
         let names: Vec<String> = schema.columns().iter().map(|column| column.path().string()).collect();
-        if !options.names_fields() {
+        if options.lacks_key() {
             let choices = format!("columns are: {}", names.join(", "));
             return Err(Error::KeyNeeded { path: path.to_path_buf(), choices });
         }
@@ -152,10 +152,7 @@ impl TableInput {
         }
         let mut wanted = Vec::new();
         for field in options.fields() {
-            let Some(leaf) = names.iter().position(|name| name == field) else {
-                let (name, path) = (field.into(), path.to_path_buf());
-                return Err(Error::NoSuchColumn { name, path, columns: names });
-            };
+            let leaf = column_named(&names, field, path)?;
             let kind = Kind::of(&schema.column(leaf)).map_err(|why| Error::ColumnUnusable {
                 name: field.into(),
                 path: path.to_path_buf(),
@@ -169,7 +166,7 @@ impl TableInput {
             input: u32::try_from(input).unwrap_or(u32::MAX),
             wanted,
             memory_bytes: options.parquet_bytes_max,
-            keep_rows: options.keep_rows,
+            keep_rows: options.keep_rows || options.bare_rows,
             group: 0,
             columns: Vec::new(),
             row,

@@ -59,6 +59,7 @@ impl Grouping for Fields<'_> {
                 options.columns.push(ColumnOption { name, kind: ColumnType::Bytes });
             }
         }
+        options.bare_rows = options.columns.is_empty();
     }
 
     fn settle(&self, columns: &mut [ColumnOption], first: &First<'_>) -> Result<(), Failure> {
