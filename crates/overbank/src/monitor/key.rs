@@ -18,6 +18,14 @@ pub trait Key: Copy + Eq + std::fmt::Debug + Send + Sync + 'static {
 
     /// The key back from its words, in the same order.
     fn load(next: &mut impl FnMut() -> u64) -> Self;
+
+    /// Its bytes, up to [`BYTES`](Self::BYTES): how it is named in a sketch of any keys.
+    fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::WORDS * size_of::<u64>());
+        self.store(&mut |word| bytes.extend_from_slice(&word.to_le_bytes()));
+        bytes.truncate(Self::BYTES);
+        bytes
+    }
 }
 
 /// No key: what is counted is not shown by name.
@@ -86,6 +94,60 @@ impl<const N: usize> Key for [u8; N] {
     }
 }
 
+/// Up to `N` bytes, at most 255: flows of either family, 13 or 37, or addresses, 4 or 16. They travel as all `N` do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyBytes<const N: usize> {
+    /// Zeros behind the key's own.
+    bytes: [u8; N],
+    length: u8,
+}
+
+impl<const N: usize> KeyBytes<N> {
+    /// These bytes; `None` if they are more than `N`.
+    #[inline]
+    pub fn new(key: &[u8]) -> Option<Self> {
+        const { assert!(N <= u8::MAX as usize, "a byte says how many there are") };
+        let mut bytes = [0; N];
+        bytes.get_mut(..key.len())?.copy_from_slice(key);
+        Some(Self { bytes, length: key.len() as u8 })
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
+    }
+}
+
+impl<const N: usize> Key for KeyBytes<N> {
+    /// The last word has room for the length.
+    const WORDS: usize = N / size_of::<u64>() + 1;
+    const BYTES: usize = N;
+
+    #[inline]
+    fn store(self, put: &mut impl FnMut(u64)) {
+        let (words, rest) = self.bytes.as_chunks::<{ size_of::<u64>() }>();
+        words.iter().for_each(|word| put(u64::from_le_bytes(*word)));
+        let mut last = [0; size_of::<u64>()];
+        last[..rest.len()].copy_from_slice(rest);
+        last[size_of::<u64>() - 1] = self.length;
+        put(u64::from_le_bytes(last));
+    }
+
+    #[inline]
+    fn load(next: &mut impl FnMut() -> u64) -> Self {
+        let mut bytes = [0; N];
+        let (words, rest) = bytes.as_chunks_mut::<{ size_of::<u64>() }>();
+        words.iter_mut().for_each(|word| *word = next().to_le_bytes());
+        let last = next().to_le_bytes();
+        rest.copy_from_slice(&last[..rest.len()]);
+        Self { bytes, length: last[size_of::<u64>() - 1] }
+    }
+
+    fn to_bytes(self) -> Vec<u8> {
+        self.as_bytes().to_vec()
+    }
+}
+
 /// A key with the 64-bit fold of its hash, so that the aggregator finds its counters without hashing again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow<K> {
@@ -137,14 +199,6 @@ impl<K: Key> Key for Hashed<K> {
     }
 }
 
-/// The bytes of a key: how it is named in a sketch of any keys.
-pub(super) fn bytes_of<K: Key>(key: K) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(K::WORDS * size_of::<u64>());
-    key.store(&mut |word| bytes.extend_from_slice(&word.to_le_bytes()));
-    bytes.truncate(K::BYTES);
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,8 +220,31 @@ mod tests {
         let (hashed, folded) = (Hashed { hash, key: flow }, Flow { fold: 3, key: 1u128 << 100 | 5 });
         assert_eq!((travels(flow), travels(hashed), travels(folded)), (flow, hashed, folded));
         assert_eq!((travels(()), travels(u64::MAX)), ((), u64::MAX));
-        assert_eq!((&bytes_of(flow)[..], bytes_of(())), (&flow[..], vec![]));
-        assert_eq!(bytes_of(0x0102_u64), [2, 1, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(bytes_of(1u128 << 64)[8..], [1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!((&flow.to_bytes()[..], ().to_bytes()), (&flow[..], vec![]));
+        assert_eq!(0x0102_u64.to_bytes(), [2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!((1u128 << 64).to_bytes()[8..], [1, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn keys_of_any_length_travel_with_it() {
+        fn check<const N: usize>() {
+            for length in 0..=N {
+                let bytes: Vec<u8> = (1..=length).map(|byte| byte as u8).collect();
+                let key = KeyBytes::<N>::new(&bytes).expect("not too long");
+                assert_eq!(travels(key), key);
+                assert_eq!((key.as_bytes(), key.to_bytes()), (&bytes[..], bytes.clone()));
+                let longer = KeyBytes::<N>::new(&[&bytes[..], &[0]].concat());
+                assert!(longer != Some(key), "a zero more is another key");
+            }
+            assert_eq!(KeyBytes::<N>::new(&vec![1; N + 1]), None);
+        }
+        check::<0>();
+        check::<7>();
+        check::<8>();
+        check::<37>();
+        check::<255>();
+        // Words of no meaning, which a reader may meet while a slot changes hands.
+        let torn = KeyBytes::<16>::load(&mut || u64::MAX);
+        assert_eq!(torn.as_bytes(), b"");
     }
 }

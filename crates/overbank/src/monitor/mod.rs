@@ -82,7 +82,7 @@ pub use aggregator::{Aggregator, Polled};
 pub use count_min::{FlowSizes, Packet};
 pub use count_sketch::{SignedPacket, SignedSizes};
 pub use distinct::{Distinct, DistinctFlows, LogLogFlows, Registers};
-pub use key::{Flow, Hashed, Key};
+pub use key::{Flow, Hashed, Key, KeyBytes};
 pub use keyed::{FlowParts, PartsAggregator, PartsMonitor, PartsReader, PartsWorker};
 pub use monitored::{Monitored, ReadCounters, Weighed};
 pub use poller::{Poller, Refused};

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Every bin that a finite value can fall into has its counter from the beginning: at 1 % that is 105,000 a sign, a byte each for a
-//! worker, of which memory is touched where values are. So no bin is ever collapsed or moved while others read it.
+//! worker. So no bin is ever collapsed or moved while others read it. Who knows between which values all lie asks for these bins alone:
+//! those from 1 to 2^32 are 1,120 at 1 %.
 
 use super::message::CELLS_MAX;
 use super::monitored::Monitored;
@@ -28,6 +29,7 @@ pub struct Quantiles {
     lowest: i32,
     /// Bins of one sign.
     bins: usize,
+    has_negative: bool,
 }
 
 /// A value and how often it came.
@@ -53,7 +55,28 @@ impl Quantiles {
         if FIRST_BIN + 2 * bins > CELLS_MAX / 2 {
             return invalid("alpha", alpha, format!("it needs {bins} bins a sign; choose a larger share"));
         }
-        Ok(Self { alpha, mapping, lowest, bins })
+        Ok(Self { alpha, mapping, lowest, bins, has_negative: true })
+    }
+
+    /// Quantiles of values from `least` to `greatest`, both above 0, and of zeros: with bins for these alone. What lies beyond their bins
+    /// is counted apart, as NaN is.
+    ///
+    /// # Errors
+    /// Those of [`DdSketch::new`], or [`Error::InvalidOption`](crate::Error::InvalidOption) unless `0 < least <= greatest`, both are
+    /// finite, and messages can name their bins.
+    pub fn within(alpha: f64, least: f64, greatest: f64) -> Result<Self> {
+        DdSketch::new(alpha)?;
+        if !(least > 0.0 && least <= greatest && greatest.is_finite()) {
+            let why = "choose two finite values above 0, the lesser one first";
+            return invalid("range", format!("{least} to {greatest}"), why);
+        }
+        let mapping = Mapping::new(alpha);
+        let (lowest, highest) = (mapping.bin(least), mapping.bin(greatest));
+        let bins = (i64::from(highest) - i64::from(lowest) + 1) as usize;
+        if FIRST_BIN + bins > CELLS_MAX / 2 {
+            return invalid("alpha", alpha, format!("it needs {bins} bins; choose a larger share"));
+        }
+        Ok(Self { alpha, mapping, lowest, bins, has_negative: false })
     }
 
     #[inline]
@@ -61,11 +84,14 @@ impl Quantiles {
         if value == 0.0 {
             return ZERO;
         }
-        if !value.is_finite() {
+        if !value.is_finite() || value < 0.0 && !self.has_negative {
             return SKIPPED;
         }
-        let bin = (self.mapping.bin(value.abs()) - self.lowest) as usize;
-        FIRST_BIN + bin + if value < 0.0 { self.bins } else { 0 }
+        let bin = i64::from(self.mapping.bin(value.abs())) - i64::from(self.lowest);
+        match usize::try_from(bin) {
+            Ok(bin) if bin < self.bins => FIRST_BIN + bin + if value < 0.0 { self.bins } else { 0 },
+            _ => SKIPPED,
+        }
     }
 }
 
@@ -76,7 +102,7 @@ impl Monitored for Quantiles {
     const SHOWS_KEYS: bool = false;
 
     fn cells(&self) -> usize {
-        FIRST_BIN + 2 * self.bins
+        FIRST_BIN + self.bins * if self.has_negative { 2 } else { 1 }
     }
 
     #[inline]
@@ -99,10 +125,11 @@ impl Reader<Quantiles> {
     ///
     /// # Accuracy
     /// Each count is the true one at a moment of the call, and quantiles are within `alpha` of the true ones. Values are known by their
-    /// bins: minimum, maximum and sum are those of the bins' middles, so within `alpha` too.
+    /// bins: minimum, maximum and sum are those of the bins' middles, so within `alpha` too; who knows the first two says so by
+    /// [`DdSketch::with_ends`].
     ///
     /// # Cost
-    /// A byte a bin and worker: some 0.2 MB each at 1 %.
+    /// A byte a bin and worker: some 0.2 MB each at 1 % for values of any size.
     pub fn values(&self, first: u64, last: u64) -> Option<DdSketch> {
         let shape = self.sketch();
         let counts = self.read_all(first, last)?;

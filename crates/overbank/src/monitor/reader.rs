@@ -1,6 +1,6 @@
 //! Queries, from any number of threads, at any time.
 
-use super::key;
+use super::key::Key;
 use super::lane::PLACES_MAX;
 use super::monitored::Monitored;
 use super::rule::Rule;
@@ -136,7 +136,7 @@ impl<S: Monitored> Reader<S> {
             keys.append(&mut self.shared.keys(epoch)?);
         }
         let mut known = HashSet::new();
-        keys.retain(|&key| known.insert(key::bytes_of(key)));
+        keys.retain(|&key| known.insert(key.to_bytes()));
         Some(keys)
     }
 

@@ -4,7 +4,7 @@
 //!   row 0    │ cell: 16 registers, a byte each │ cell │ …        row 1   │ …
 //! ```
 
-use super::key::{Hashed, Key, bytes_of};
+use super::key::{Hashed, Key};
 use super::monitored::{Monitored, ReadCounters, Weighed};
 use super::reader::Reader;
 use super::rows;
@@ -152,7 +152,7 @@ impl<K: Key, const D: usize> Reader<Spreaders<K, D>> {
     fn with_sources(&self, first: u64, last: u64, keys: &[Hashed<K>]) -> Option<Locher> {
         let shape = self.sketch();
         let cells = self.read_all(first, last)?.chunks_exact(REGISTERS).map(cell_of).collect();
-        let keys: Vec<_> = keys.iter().map(|key| (key.hash, bytes_of(key.key))).collect();
+        let keys: Vec<_> = keys.iter().map(|key| (key.hash, key.key.to_bytes())).collect();
         Locher::from_cells(shape.columns, D as u32, shape.hash_id, cells, self.heavy_keys(), K::BYTES, &keys)
             .ok()
     }

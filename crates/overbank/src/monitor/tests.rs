@@ -706,6 +706,31 @@ proptest! {
 }
 
 #[test]
+fn values_beyond_a_range_are_counted_apart() {
+    let shape = Quantiles::within(0.01, 1.0, 1e6).expect("valid");
+    let Monitor { mut workers, reader, .. } = MonitorOptions::new(2).start(shape).expect("valid");
+    let mut ideal = DdSketch::new(0.01).expect("valid");
+    for value in [0.0, 1.0, 1.5, 64.0, 1500.0, 1e6] {
+        ideal.update(value, 3);
+        workers[0].insert_batch(&[Reading { value, count: 1 }, Reading { value, count: 2 }]);
+    }
+    for value in [-1.0, 0.5, 2e6, f64::MAX, f64::MIN_POSITIVE, f64::NAN, f64::NEG_INFINITY] {
+        workers[1].insert(Reading { value, count: 1 });
+    }
+    let seen = reader.values(0, 0).expect("live");
+    assert_eq!((seen.count(), seen.skipped()), (18, 7));
+    let seen = seen.with_ends(0.0, 1e6);
+    for rank in 0..=17 {
+        let q = f64::from(rank) / 17.0;
+        assert_eq!(seen.quantile(q), ideal.quantile(q), "{q}");
+    }
+    for (least, greatest) in [(0.0, 1.0), (2.0, 1.0), (1.0, f64::INFINITY), (f64::NAN, 1.0)] {
+        assert!(Quantiles::within(0.01, least, greatest).is_err(), "{least} to {greatest}");
+    }
+    assert!(Quantiles::within(1e-4, f64::MIN_POSITIVE, f64::MAX).is_err(), "more bins than messages name");
+}
+
+#[test]
 fn the_last_rank_is_sent_though_the_ring_was_full() {
     let shape = DistinctFlows::new(4, hasher()).expect("valid");
     let Monitor { mut workers, mut aggregator, reader } =

@@ -9,7 +9,7 @@
 //! As in [`UnivMon`], a packet changes the counters of its flow's deepest level only. What a level lacks counts twice at the level before
 //! it, so its threshold is half as high. The aggregator keeps the heaviest flows of each level.
 
-use super::key::{Hashed, Key, bytes_of};
+use super::key::{Hashed, Key};
 use super::monitored::{Monitored, ReadCounters, Weighed};
 use super::reader::Reader;
 use super::rows;
@@ -227,7 +227,7 @@ impl<K: Key, const D: usize> Reader<FlowSums<K, D>> {
             (weight, cells.iter().map(|&cell| cell as i64).collect())
         };
         let strata = counters.chunks_exact(shape.level_cells() + 1).map(level).collect();
-        let keys: Vec<_> = keys.iter().map(|key| (key.hash, bytes_of(key.key))).collect();
+        let keys: Vec<_> = keys.iter().map(|key| (key.hash, key.key.to_bytes())).collect();
         let empty =
             UnivMon::new(shape.levels, shape.columns, D as u32, self.heavy_keys(), K::BYTES, shape.hash_id)
                 .ok()?;

@@ -19,7 +19,7 @@
 use super::blocks::Blocks;
 use super::bucketed::{All, Bucketed, NoLight, summed};
 use super::gatherer::Gatherer;
-use super::key::{Hashed, Key, bytes_of};
+use super::key::{Hashed, Key};
 use super::message::CELLS_MAX;
 use super::post::Claim;
 use super::shared::State;
@@ -473,7 +473,7 @@ impl<K: Key, const D: usize> PartsReader<K, D> {
         let mut sketch =
             CocoSketch::new(shape.columns, D as u32, K::BYTES, shape.hash_id)?.with_random(number);
         let Some(flows) = self.flows(first, last) else { return Ok(None) };
-        flows.into_iter().for_each(|(count, flow)| sketch.update(flow.hash, &bytes_of(flow.key), count));
+        flows.into_iter().for_each(|(count, flow)| sketch.update(flow.hash, &flow.key.to_bytes(), count));
         Ok(Some(sketch))
     }
 

@@ -225,6 +225,17 @@ impl DdSketch {
         (self.count > 0).then_some(self.max)
     }
 
+    /// With these for the least and the greatest value, where they are known better than by the values that were taken in, such as the
+    /// middles of bins: each where it lies in the bin of the value whose place it takes.
+    pub fn with_ends(self, least: f64, greatest: f64) -> Self {
+        let known = |value: f64, end: f64| {
+            let is_it = value.is_finite() && self.count > 0 && self.bin_of(value) == self.bin_of(end);
+            if is_it { value + 0.0 } else { end }
+        };
+        let (min, max) = (known(least, self.min), known(greatest, self.max));
+        if min <= max { Self { min, max, ..self } } else { self }
+    }
+
     /// The exact sum of all values, rounded once to a double; infinite where no double is as large.
     pub fn sum(&self) -> f64 {
         self.sum.value()

@@ -258,6 +258,25 @@ proptest! {
 }
 
 #[test]
+fn ends_that_are_known_better_stay_in_their_bins() {
+    let ends = |sketch: &DdSketch| (sketch.min().unwrap(), sketch.max().unwrap());
+    let of_middles = sketch_of(0.01, &[100.0, 1000.0]);
+    let known = of_middles.clone().with_ends(99.5, 1001.0);
+    assert_eq!(ends(&known), (99.5, 1001.0));
+    assert_eq!((known.quantile(0.0), known.quantile(1.0)), (Some(99.5), Some(1001.0)));
+    assert_eq!(ends(&DdSketch::from_bytes(&known.to_bytes()).unwrap()), (99.5, 1001.0));
+    // In other bins they are those of other values.
+    assert_eq!(ends(&of_middles.clone().with_ends(50.0, 1001.0)), (100.0, 1001.0));
+    assert_eq!(ends(&of_middles.clone().with_ends(f64::NAN, f64::INFINITY)), (100.0, 1000.0));
+    assert_eq!(
+        ends(&sketch_of(0.01, &[100.0]).with_ends(100.1, 99.9)),
+        (100.0, 100.0),
+        "the wrong way round"
+    );
+    assert_eq!(sketch_of(0.01, &[]).with_ends(1.0, 2.0).min(), None);
+}
+
+#[test]
 fn means_of_extremes_are_finite() {
     let mean = |values: &[f64]| sketch_of(0.1, values).mean().unwrap();
     assert_eq!(mean(&[f64::MAX, f64::MAX, f64::MAX]), f64::MAX);
