@@ -42,6 +42,10 @@ pub struct Aggregator<S: Monitored> {
     threshold: Threshold,
     settling: Option<Settling>,
     tau_max_seen: u8,
+    /// What the workers had kept back when the current epoch began.
+    kept_before: u64,
+    /// Of the epoch before it, while that is settled: the highest τ, and what had been kept back when it began.
+    left: (u8, u64),
     messages: u64,
 }
 
@@ -69,7 +73,18 @@ impl<S: Monitored> Aggregator<S> {
             .map(|()| (0..groups).map(|group| HeavyKeys::new(group * heavy_keys, heavy_keys)).collect());
         shared.set_control(0, threshold.tau());
         let tau_max_seen = threshold.tau();
-        Self { shared, receivers, heavy, policy, threshold, settling: None, tau_max_seen, messages: 0 }
+        Self {
+            shared,
+            receivers,
+            heavy,
+            policy,
+            threshold,
+            settling: None,
+            tau_max_seen,
+            kept_before: 0,
+            left: (tau_max_seen, 0),
+            messages: 0,
+        }
     }
 
     /// Takes what waits, up to some hundred messages a worker, and sets τ if a window has ended. `clock` gives nanoseconds that do not go
@@ -105,7 +120,8 @@ impl<S: Monitored> Aggregator<S> {
         }
         let epoch = self.shared.control().0 + 1;
         self.settling = Some(Settling::Leaving);
-        self.tau_max_seen = self.threshold.tau();
+        self.left = (self.tau_max_seen, self.kept_before);
+        (self.tau_max_seen, self.kept_before) = (self.threshold.tau(), self.shared.kept());
         self.shared.set_control(epoch, self.threshold.tau());
         Some(epoch)
     }
@@ -230,6 +246,12 @@ impl<S: Monitored> Aggregator<S> {
                 } else {
                     archived.weight.store(shared.live_weight(old), Ordering::Relaxed);
                     archived.board.copy(&shared.boards[half]);
+                    let (tau_max, kept_before) = self.left;
+                    let floor = self.heavy[half].iter().map(HeavyKeys::floor).max().unwrap_or(0);
+                    archived.known.floor.store(floor, Ordering::Relaxed);
+                    archived.known.tau_max.store(tau_max.into(), Ordering::Relaxed);
+                    // What was kept in the next epoch meanwhile counts here, too: the bound is then not as tight.
+                    archived.known.kept.store(shared.kept().saturating_sub(kept_before), Ordering::Relaxed);
                     archived.tag.store(old + 1, Ordering::Release);
                     shared.closed.store(old + 1, Ordering::Release);
                     // Whoever reads a cleared counter will see the epoch closed.

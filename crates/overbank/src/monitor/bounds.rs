@@ -6,6 +6,7 @@
 //! | Eq. 4       | [`Allocation::required_threshold`](super::Allocation::required_threshold) | τ for an error                          |
 //! | Theorem 2   | [`messages`]                | messages that a weight makes                                                   |
 //! | Theorem 3   | [`count_sketch_error`], [`unsent`] | likewise for a count sketch                                            |
+//! | –           | [`unnamed`]                 | a flow larger than this is among the heavy keys                               |
 //! | Theorem 4   | [`applied_is_exact_above`]  | from this cardinality on, HyperLogLog's applied registers are the ideal ones   |
 //!
 //! Answers that read through hold what the workers have, so for them [`unsent`] is 0: the ideal sketch's error is all there is. It bounds
@@ -14,6 +15,8 @@
 //!
 //! Source: OctoSketch, section 5 and appendix B. Deviations: Theorem 4 is stated for the rule by which ranks are sent here, those above
 //! τ; the paper's numbers are one lower, as it sends from τ - 1 on.
+
+use super::lane::PATIENCE;
 
 /// What `spread` workers (k') hold at most of one counter: `spread (τ - 1)`.
 pub fn unsent(tau: u8, spread: u32) -> u64 {
@@ -39,6 +42,37 @@ pub fn count_sketch_error(second_norm: f64, columns: u32, depth: u32, confidence
 /// epoch batches make more, for one element in 32 at most: see [`Worker`](super::Worker).
 pub fn messages(total_weight: u64, depth: u32, tau: u8) -> u64 {
     (total_weight / u64::from(tau.max(1))).saturating_mul(depth.into())
+}
+
+/// How a monitor came to know the flows of an epoch, for [`unnamed`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Naming {
+    /// What the lightest of the heavy keys weighs; 0 while there is room for more.
+    pub floor: u64,
+    /// The highest τ that was in force.
+    pub tau_max: u8,
+    /// How often a counter was kept back by a full ring.
+    pub kept: u64,
+    /// Workers that a flow may pass (k').
+    pub spread: u32,
+    /// What the lightest packet weighs, 1 or more, and the heaviest.
+    pub weights: (u64, u64),
+}
+
+/// A size above which a flow of a count-min sketch is among the heavy keys, where others add `others` at most to one of its counters.
+///
+/// A flow is named by a packet of its that makes a counter reach τ. Its weight between two messages of that counter is less than τ as
+/// long as none of its packets does, and each message then takes a packet of another flow, or a counter that was owed. So its packets
+/// after the last that named it weigh `(τ - 1) (others / least + kept + k')` at most; the estimate that it was offered with lacked no more
+/// than `τ - 1` a worker; and a full ring hides what comes until it is tried again, up to 32 packets, from both.
+/// Nothing of that depends on the order of packets.
+pub fn unnamed(naming: Naming, others: u64) -> u64 {
+    let Naming { floor, tau_max, kept, spread, weights: (least, greatest) } = naming;
+    let least = least.max(1);
+    let below = if least >= tau_max.into() { 0 } else { u64::from(tau_max - 1) };
+    let rounds = (others / least).saturating_add(kept).saturating_add(2 * u64::from(spread));
+    let hidden = kept.saturating_mul(2 * PATIENCE as u64).saturating_mul(greatest);
+    floor.saturating_add(below.saturating_mul(rounds)).saturating_add(hidden)
 }
 
 /// From this raw estimate of `registers` registers on, none of them can be τ or less: all have been sent.
@@ -67,6 +101,23 @@ mod tests {
         // Section 5.1: thresholds of 2^7 and 16 workers leave less than 2^-9 of a million packets.
         assert!(unsent(128, 16) as f64 <= 1e6 * 2f64.powi(-8));
         assert_eq!((unsent(1, 16), unsent(0, 16)), (0, 0));
+    }
+
+    #[test]
+    fn what_has_no_name_is_bounded() {
+        let naming = Naming { floor: 10, tau_max: 1, kept: 0, spread: 4, weights: (1, 1500) };
+        assert_eq!(unnamed(naming, 1000), 10, "each packet names its flow");
+        assert_eq!(unnamed(Naming { tau_max: 3, ..naming }, 1000), 10 + 2 * (1000 + 8));
+        assert_eq!(unnamed(Naming { tau_max: 60, weights: (60, 1500), ..naming }, 1000), 10, "here, too");
+        assert_eq!(unnamed(Naming { kept: 2, ..naming }, 1000), 10 + 2 * 64 * 1500);
+        let ends = Naming {
+            floor: u64::MAX,
+            tau_max: 255,
+            kept: u64::MAX,
+            spread: u32::MAX,
+            weights: (0, u64::MAX),
+        };
+        assert_eq!(unnamed(ends, u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -118,6 +118,20 @@ impl<K: Key, const D: usize> Reader<FlowSizes<K, D>> {
         Some(CountBounds { lower: estimate.saturating_sub(error), estimate, upper: estimate })
     }
 
+    /// A size above which no flow of an epoch lacks a name among all its heavy keys ([`Reader::top`]); `weights` are the least and the
+    /// greatest of a packet. `None` where the epoch goes on or is not kept any more, or nothing is known: rings were too full.
+    ///
+    /// # Accuracy
+    /// Fails with probability at most `1 - confidence` over the seed of the hash, for a flow chosen without looking at the sketch
+    /// ([`bounds::unnamed`]); and not at all while τ was 1 or no packet weighed less than it. No weight may be as large as 2^39, and workers
+    /// not have been [flushed](super::Worker::flush).
+    pub fn named_above(&self, epoch: u64, weights: (u64, u64), confidence: f64) -> Option<u64> {
+        let (naming, weight) = self.naming(epoch, weights)?;
+        let others = bounds::count_min_error(weight, self.sketch().columns, D as u32, confidence);
+        let size = bounds::unnamed(naming, others);
+        (size == 0 || size < weight).then_some(size)
+    }
+
     /// All counters of the epochs `first..=last` as a sketch, to be asked, merged or stored; `hash_id` names the hash that the packets
     /// carry. `None` where one of the epochs is not kept any more, or has not begun, or `last` is before `first`.
     ///

@@ -1,5 +1,6 @@
 //! Queries, from any number of threads, at any time.
 
+use super::bounds::Naming;
 use super::key::Key;
 use super::lane::PLACES_MAX;
 use super::monitored::Monitored;
@@ -103,6 +104,18 @@ impl<S: Monitored> Reader<S> {
         keys.sort_by_key(|&(_, weight)| std::cmp::Reverse(weight));
         keys.truncate(count);
         Some(keys)
+    }
+
+    /// How the keys of an epoch that is over came to be known, and its total weight.
+    pub(super) fn naming(&self, epoch: u64, weights: (u64, u64)) -> Option<(Naming, u64)> {
+        let spread = self.shared.lanes.len() as u32;
+        self.shared.archived(epoch, |archived| {
+            let of = &archived.known;
+            let [floor, tau_max, kept] =
+                [&of.floor, &of.tau_max, &of.kept].map(|word| word.load(Ordering::Relaxed));
+            let naming = Naming { floor, tau_max: tau_max as u8, kept, spread, weights };
+            (naming, archived.weight.load(Ordering::Relaxed))
+        })
     }
 
     /// What each worker has done.

@@ -57,6 +57,18 @@ pub(super) struct Archived {
     pub(super) cells: Box<[AtomicU64]>,
     pub(super) weight: AtomicU64,
     pub(super) board: Board,
+    pub(super) known: Known,
+}
+
+/// How surely the keys of an epoch that is over came to be known.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// A key that the aggregator saw at more than this is on the board; 0 while that is not full.
+    pub(super) floor: AtomicU64,
+    /// The highest τ that was in force.
+    pub(super) tau_max: AtomicU64,
+    /// At least as often as a full ring kept a counter back.
+    pub(super) kept: AtomicU64,
 }
 
 impl<S: Monitored> Shared<S> {
@@ -68,6 +80,7 @@ impl<S: Monitored> Shared<S> {
             cells: (0..cells).map(|_| AtomicU64::new(0)).collect(),
             weight: AtomicU64::new(0),
             board: Board::new(heavy_keys, key_words),
+            known: Known::default(),
         };
         Self {
             lanes: (0..workers).map(|_| Lane::new(2 * cells, lg_slots, key_words)).collect(),
@@ -132,6 +145,12 @@ impl<S: Monitored> Shared<S> {
         let weights =
             self.states.iter().map(|state| state.0.weight[(epoch % 2) as usize].load(Ordering::Relaxed));
         weights.fold(0, u64::saturating_add)
+    }
+
+    /// How often full rings kept counters back, as far as the workers have said.
+    pub(super) fn kept(&self) -> u64 {
+        let kept = self.states.iter().map(|state| state.0.kept.load(Ordering::Relaxed));
+        kept.fold(0, u64::saturating_add)
     }
 
     /// What an epoch's settled counter is: the aggregator's with what the workers left.

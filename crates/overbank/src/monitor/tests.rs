@@ -3,6 +3,7 @@
 use super::*;
 use crate::sketch::{CountMin, DdSketch, HyperLogLog};
 use crate::{HashKind, KeyHash, KeyHasher, Seed};
+use law::failures_at_most;
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -703,6 +704,82 @@ proptest! {
             prop_assert!(seen == expected || seen.zip(expected).is_some_and(is_close), "{:?} {:?}", seen, expected);
         }
     }
+}
+
+/// Ends the epoch.
+fn settle<S: Monitored>(workers: &mut [Worker<S>], aggregator: &mut Aggregator<S>) {
+    workers.iter_mut().for_each(Worker::publish);
+    while aggregator.poll(|| 0).applied > 0 {}
+    aggregator.begin_epoch().expect("none is being settled");
+    workers.iter_mut().for_each(Worker::publish);
+    while aggregator.is_settling() {
+        aggregator.poll(|| 0);
+    }
+}
+
+/// The oracle: all sizes. While every packet is sent, who lacks a name weighs no more than the least of those that have one.
+#[test]
+fn who_lacks_a_name_is_small() {
+    for (heavy_keys, is_full) in [(8, false), (64, false), (8, true)] {
+        let options = MonitorOptions::new(2).heavy_keys(heavy_keys).lg_ring(3).epochs_kept(2);
+        let Monitor { mut workers, mut aggregator, reader } =
+            options.start(FlowSizes::<u64, 3>::new(64).expect("valid")).expect("valid");
+        // A first epoch, whose full rings are none of the second's.
+        (0..100).for_each(|flow| workers[0].insert(packet(flow, 1)));
+        settle(&mut workers, &mut aggregator);
+        assert_eq!(reader.named_above(0, (1, 1), 0.95), None, "its rings were full nearly always");
+        for round in 1..=30u64 {
+            for flow in round..=30 {
+                let worker = &mut workers[(round % 2) as usize];
+                worker.insert(packet(flow, 1));
+                worker.publish();
+                while !is_full && aggregator.poll(|| 0).applied > 0 {}
+            }
+        }
+        assert_eq!(reader.named_above(1, (1, 1), 0.95), None, "it goes on");
+        settle(&mut workers, &mut aggregator);
+        let named: Vec<u64> = reader.top(1, 100).expect("kept").into_iter().map(|flow| flow.0.key).collect();
+        let above = reader.named_above(1, (1, 1), 0.95);
+        match (heavy_keys, is_full) {
+            (64, _) => assert_eq!((above, named.len()), (Some(0), 30), "there is room for all"),
+            (_, false) => assert!((1..30).contains(&above.expect("no ring was full")), "{above:?}"),
+            (_, true) => assert_eq!(above, None),
+        }
+        for flow in 1..=30 {
+            assert!(named.contains(&flow) || above.is_none_or(|above| flow <= above), "{flow}: {above:?}");
+        }
+        assert_eq!(reader.named_above(9, (1, 1), 0.95), None);
+    }
+}
+
+/// The worst order there is: a heavy flow sends the counter that the other shares with it, each time before that would.
+#[test]
+fn a_flow_that_hides_behind_another_is_bounded() {
+    let (trials, size) = (200, 300);
+    let (mut hidden, mut failures) = (0, 0);
+    for seed in 0..u128::from(trials) {
+        let hasher = KeyHasher::new(HashKind::Xxh3, Seed(seed));
+        let packet = |flow: u64, weight| Packet { hash: hasher.hash_u64(flow), key: flow, weight };
+        let options = MonitorOptions::new(1).policy(Allocation::AccuracyTarget { epsilon: 0.01, spread: 1 });
+        let Monitor { mut workers, mut aggregator, reader } =
+            options.start(FlowSizes::<u64, 1>::new(4).expect("valid")).expect("valid");
+        workers[0].insert_batch(&[packet(99, 2000)]);
+        for window in 0..2 {
+            aggregator.poll(|| window * 100_000);
+        }
+        assert_eq!(reader.tau(), 20);
+        for _ in 0..size {
+            workers[0].insert_batch(&[packet(2, 20), packet(1, 1)]);
+            aggregator.poll(|| 100_000);
+        }
+        settle(&mut workers, &mut aggregator);
+        let is_named = reader.top(0, 100).expect("kept").iter().any(|flow| flow.0.key == 1);
+        hidden += u32::from(!is_named);
+        let above = reader.named_above(0, (1, 2000), 0.95);
+        failures += u32::from(!is_named && above.is_some_and(|above| size > above));
+    }
+    assert!(hidden > failures_at_most(trials, 0.05), "{hidden} of {trials}: the order is harmless");
+    assert!(failures <= failures_at_most(trials, 0.05), "{failures} of {trials}");
 }
 
 #[test]

@@ -148,7 +148,9 @@ impl<S: Monitored> Worker<S> {
 
     fn leave(&mut self, epoch: u64) {
         self.shared.lanes[self.index].publish::<S::Rule, S::Key>(&mut self.writer);
-        self.shared.states[self.index].0.epoch.store(epoch, Ordering::Release);
+        let state = &self.shared.states[self.index].0;
+        state.kept.store(self.writer.kept, Ordering::Relaxed);
+        state.epoch.store(epoch, Ordering::Release);
     }
 }
 
