@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! magic "OBmon" 5 B │ version u8 │ complete u8 │ measure u8 │ unit u64 │ next number u64 │ kind: length u8, text │ epochs …
-//! epoch: number u64 │ start u64 │ end u64 │ packets u64 │ bytes u64 │ counted u64 │ counted bytes u64 │ ended u8
+//! epoch: number u64 │ start u64 │ end u64 │ packets u64 │ bytes u64 │ counted u64 │ counted bytes u64 │ heavy threshold u64 │ ended u8
 //! ```
 //!
-//! The sketches of epoch 7 are the summaries `epoch-7/flows`, `/names`, `/distinct`, `/packets` and `/spreaders`.
+//! A heavy threshold that is not known is all ones. The sketches of epoch 7 are the summaries `epoch-7/flows`, `/names`, `/distinct`, `/packets` and `/spreaders`.
 
 use crate::arguments::Measure;
 use crate::failure::Failure;
@@ -14,8 +14,9 @@ use crate::run_state::{foreign, opened};
 use overbank_ingest::capture::FlowKind;
 
 const MAGIC: &[u8; 5] = b"OBmon";
-const VERSION: u8 = 1;
-const WORDS: usize = 7;
+const VERSION: u8 = 2;
+const WORDS: usize = 8;
+const UNKNOWN: u64 = u64::MAX;
 /// What a store has room to say of.
 pub(crate) const EPOCHS_MAX: usize = 1000;
 const _: () = assert!(64 + EPOCHS_MAX * (8 * WORDS + 1) <= overbank::store::POSITION_BYTES_MAX);
@@ -50,6 +51,8 @@ pub(crate) struct KeptEpoch {
     /// Packets that have a flow, and their bytes.
     pub(crate) counted: u64,
     pub(crate) counted_bytes: u64,
+    /// No larger flow is missing among the names.
+    pub(crate) heavy_threshold: Option<u64>,
     pub(crate) ended: Ended,
 }
 
@@ -84,8 +87,10 @@ impl KeptEpochs {
         bytes.push(kind.len() as u8);
         bytes.extend(kind.as_bytes());
         for epoch in &self.epochs {
-            let KeptEpoch { number, span, packets, bytes: wire, counted, counted_bytes, ended } = *epoch;
-            for word in [number, span.start_ns, span.end_ns, packets, wire, counted, counted_bytes] {
+            let KeptEpoch { number, span, packets, bytes: wire, counted, counted_bytes, ended, .. } = *epoch;
+            let threshold = epoch.heavy_threshold.unwrap_or(UNKNOWN);
+            for word in [number, span.start_ns, span.end_ns, packets, wire, counted, counted_bytes, threshold]
+            {
                 bytes.extend(word.to_le_bytes());
             }
             bytes.push(ENDS.iter().position(|end| *end == ended).unwrap_or_default() as u8);
@@ -116,6 +121,7 @@ fn read(bytes: &[u8]) -> Option<KeptEpochs> {
             bytes: word()?,
             counted: word()?,
             counted_bytes: word()?,
+            heavy_threshold: Some(word()?).filter(|&threshold| threshold != UNKNOWN),
             ended: *ENDS.get(usize::from(bytes[8 * WORDS]))?,
         })
     };
@@ -141,6 +147,7 @@ mod tests {
             bytes: 2,
             counted: 3,
             counted_bytes: 4,
+            heavy_threshold: (number % 2 == 0).then_some(number),
             ended: ENDS[number as usize % 4],
         };
         let epochs = (0..epochs).map(epoch).collect();
@@ -160,7 +167,7 @@ mod tests {
     fn other_bytes_are_refused() {
         let bytes = kept(2).to_bytes();
         for length in
-            (0..bytes.len()).filter(|length| bytes.len() - length != 57 && bytes.len() - length != 114)
+            (0..bytes.len()).filter(|length| bytes.len() - length != 65 && bytes.len() - length != 130)
         {
             assert!(KeptEpochs::from_bytes(&bytes[..length]).is_err(), "{length}");
         }

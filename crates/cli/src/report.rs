@@ -66,6 +66,8 @@ pub(crate) struct Report {
     pub(crate) dropped: Option<u64>,
     pub(crate) flows: Distinct,
     pub(crate) top: Vec<TopFlow>,
+    /// No flow that is larger is unknown; `None` while that is not known.
+    pub(crate) heavy_threshold: Option<u64>,
     /// Against the epoch before; `None` where there is none.
     pub(crate) changes: Option<Vec<Change>>,
     pub(crate) spreaders: Vec<Spreads>,
@@ -136,13 +138,13 @@ pub(crate) struct PacketSizes {
 }
 
 impl PacketSizes {
-    /// What a sketch says.
-    pub(crate) fn of(sketch: &DdSketch, ranks: &[f64]) -> Self {
+    /// What a sketch says of so many packets with so many bytes.
+    pub(crate) fn of(sketch: &DdSketch, (count, bytes): (u64, u64), ranks: &[f64]) -> Self {
         let quantile = |rank: f64| Some((rank, sketch.quantile(rank)?));
         Self {
-            count: u64::try_from(sketch.count()).unwrap_or(u64::MAX),
+            count,
             range: sketch.min().zip(sketch.max()),
-            mean: sketch.mean(),
+            mean: (count > 0).then(|| bytes as f64 / count as f64),
             quantiles: ranks.iter().copied().filter_map(quantile).collect(),
         }
     }
@@ -168,13 +170,14 @@ impl Entropy {
     }
 }
 
+/// The sketches of the framework, by their names in JSON.
+pub(crate) const SKETCHES: [&str; 5] = ["flows", "distinct", "spreaders", "entropy", "packet_sizes"];
+
 /// The framework's state, as it is at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Readings {
-    /// τ of flow sizes.
-    pub(crate) flow_tau: u8,
-    /// τ of distinct flows.
-    pub(crate) distinct_tau: u8,
+    /// τ of each sketch.
+    pub(crate) taus: [u8; SKETCHES.len()],
     /// Messages that wait.
     pub(crate) queue: u64,
     /// Messages that were applied.

@@ -11,8 +11,8 @@ use std::time::Duration;
 #[command(group = ArgGroup::new("source").required(true).args(["pcap", "iface"]))]
 #[command(after_help = "\
 A flow's size is never above `at most`, and not below `at least` with 95 % confidence; distinct flows and spreaders are within
-their bounds with 95 % confidence each. Which flows are listed is what the threads announced: of the heaviest, surely the
-first few; sizes of flows do not depend on the number of threads, and neither do distinct flows and packet sizes.
+their bounds with 95 % confidence each. Which flows are listed is what the threads announced: once an epoch is over, the report
+says above which size none is missing. Sizes of flows, distinct flows and packet sizes do not depend on the number of threads.
 
 The memory decides how large the sketches are, whatever the number of threads, and what they hold of it is checked before
 the first packet: 64 MiB have 3 rows of 16,384 counters for flows, 16,384 registers for distinct ones, and room for 16 threads.

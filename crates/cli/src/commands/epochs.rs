@@ -89,6 +89,12 @@ impl Epochs {
         self.asked.iter().fold(0, |sum, epoch| sum.saturating_add(epoch.weight(self.state.by)))
     }
 
+    /// A size above which no flow lacks a name, with the same confidence of all epochs together as of one: what hides a flow in one of
+    /// them does so by the same cells in all.
+    fn heavy_threshold(&self) -> Option<u64> {
+        self.asked.iter().try_fold(0u64, |sum, epoch| Some(sum.saturating_add(epoch.heavy_threshold?)))
+    }
+
     /// The heaviest flows that are known by name.
     pub(super) fn top(&self, count: usize, form: Form) -> CommandResult {
         let Some(flows) = self.flows()? else { return nothing() };
@@ -110,12 +116,13 @@ impl Epochs {
         match form {
             Form::Json => print_json(&json!({
                 "weight": self.weight(),
-                "heavy_threshold": null,
+                "heavy_threshold": self.heavy_threshold(),
                 "heavy": top.iter().map(picture::flow_json).collect::<Vec<_>>(),
             }))?,
             Form::Table => {
                 let mut page = Page::new();
-                page.heading("Top flows", &format!("by {}, {}", self.state.by.name(), self.state.kind));
+                let note = picture::top_note(self.state.by, self.state.kind, self.heavy_threshold());
+                page.heading("Top flows", &note);
                 picture::flow_table(&mut page, &top, self.weight());
                 page.print()?;
             }
@@ -193,7 +200,11 @@ impl Epochs {
     /// Quantiles of packet sizes.
     pub(super) fn quantile(&self, ranks: &[f64], form: Form) -> CommandResult {
         let Some(sketch) = self.merged(PACKETS, DdSketch::merge)? else { return nothing() };
-        let sizes = PacketSizes::of(&sketch, ranks);
+        let sum = |part: fn(&KeptEpoch) -> u64| {
+            self.asked.iter().fold(0u64, |sum, epoch| sum.saturating_add(part(epoch)))
+        };
+        let packets = (sum(|epoch| epoch.counted), sum(|epoch| epoch.counted_bytes));
+        let sizes = PacketSizes::of(&sketch, packets, ranks);
         match form {
             Form::Json => print_json(&picture::sizes_json(&sizes))?,
             Form::Table => {

@@ -10,7 +10,7 @@ pub(crate) use filter::{
 };
 pub(crate) use monitor::{
     distinct_flows_json, epoch_json, epoch_section, facts, flow_json, flow_table, monitor_json, monitor_page,
-    signed, size_figures, size_lines, sizes_json, title,
+    signed, size_figures, size_lines, sizes_json, title, top_note,
 };
 
 use crate::arguments::Form;

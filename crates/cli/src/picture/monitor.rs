@@ -1,14 +1,17 @@
 //! Reports of `overbank monitor`, as pages for people and as JSON for programs.
 
 use super::{bound_json, rank_name};
+use crate::arguments::Measure;
 use crate::kept_epochs::{KeptEpoch, KeptEpochs};
 use crate::page::{Align, Page, key_text};
 use crate::report::{
-    CONFIDENCE, Change, Distinct, Ended, PacketSizes, Report, SIZE_ERROR, Span, Spreads, TopFlow,
+    CONFIDENCE, Change, Distinct, Ended, PacketSizes, Report, SIZE_ERROR, SKETCHES, Span, Spreads, TopFlow,
 };
 use crate::units;
 use overbank::sketch::CountBounds;
+use overbank_ingest::capture::FlowKind;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The columns that a flow has on a page.
 const KEY_COLUMNS: usize = 42;
@@ -21,7 +24,7 @@ pub(crate) fn monitor_page(report: &Report) -> Page {
     for (name, value, remark) in facts(report) {
         page.fact(name, &value, &remark);
     }
-    page.heading("Top flows", &format!("by {}, {}", report.by.name(), report.kind));
+    page.heading("Top flows", &top_note(report.by, report.kind, report.heavy_threshold));
     flow_table(&mut page, &report.top, report.weight());
     if let Some(changes) = &report.changes {
         page.heading("Changes", "against the epoch before");
@@ -35,6 +38,16 @@ pub(crate) fn monitor_page(report: &Report) -> Page {
     );
     size_lines(&mut page, &report.packet_sizes);
     page
+}
+
+/// What the heaviest flows are of, and above which size all are known.
+pub(crate) fn top_note(by: Measure, kind: FlowKind, threshold: Option<u64>) -> String {
+    let of = format!("by {}, {kind}", by.name());
+    match threshold {
+        None => of,
+        Some(0) => format!("{of}; all are known"),
+        Some(size) => format!("{of}; none above {} is missing (95 %)", units::count(size)),
+    }
 }
 
 /// What a report is of: the epoch, and when that was.
@@ -81,8 +94,8 @@ pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String, String)> {
         format!("give or take {:.3}", entropy.standard_error),
     ));
     let readings = report.readings;
-    let thresholds = format!("{} and {}", readings.flow_tau, readings.distinct_tau);
-    facts.push(("thresholds", thresholds, "of flows and of distinct ones".to_owned()));
+    let thresholds = readings.taus.map(|tau| tau.to_string()).join("/");
+    facts.push(("thresholds", thresholds, "flows/distinct/spreaders/entropy/sizes".to_owned()));
     let wait = format!("{} wait", units::count(readings.queue));
     facts.push(("messages", units::count(readings.messages), wait));
     facts
@@ -210,14 +223,14 @@ pub(crate) fn monitor_json(report: &Report) -> Value {
         "dropped": report.dropped,
         "flows": distinct_flows_json(&report.flows),
         "top": report.top.iter().map(flow_json).collect::<Vec<_>>(),
+        "heavy_threshold": report.heavy_threshold,
         "changes": report.changes.as_ref().map(|changes| changes.iter().map(change_json).collect::<Vec<_>>()),
         "spreaders": report.spreaders.iter().map(spreader_json).collect::<Vec<_>>(),
         "entropy": {"bits": report.entropy.bits, "standard_error": report.entropy.standard_error},
         "packet_sizes": sizes_json(&report.packet_sizes),
         "monitor": {
             "threads": report.threads,
-            "flow_threshold": readings.flow_tau,
-            "distinct_threshold": readings.distinct_tau,
+            "thresholds": SKETCHES.into_iter().zip(readings.taus).collect::<BTreeMap<_, _>>(),
             "queue": readings.queue,
             "messages": readings.messages,
             "kept": readings.kept,

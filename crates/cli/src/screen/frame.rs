@@ -181,6 +181,7 @@ mod tests {
             dropped: Some(17),
             flows: Distinct { estimate: 99.0, lower: 90.0, upper: 110.0, relative_error: 0.01 },
             top: [v4, v6].map(|key| TopFlow { key, size }).to_vec(),
+            heavy_threshold: None,
             changes: Some(vec![Change {
                 key: v4,
                 before: size,
@@ -194,7 +195,7 @@ mod tests {
                 quantiles: vec![(0.0, 64.0), (1.0, 1_518.0)],
                 range: None,
             },
-            readings: Readings { flow_tau: 4, distinct_tau: 2, queue: 99, messages: 1_000, kept: 0 },
+            readings: Readings { taus: [4, 2, 1, 3, 255], queue: 99, messages: 1_000, kept: 0 },
         }
     }
 
@@ -221,7 +222,7 @@ mod tests {
             "17  by the kernel",
             "90 to 110 (95 %)",
             "5.250 bits",
-            "4 and 2",
+            "4/2/1/3/255",
             "1,000  99 wait",
             "1,300",
             "1,234",

@@ -12,7 +12,7 @@ use overbank_ingest::capture::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -94,7 +94,7 @@ fn promised(report: &Value) -> Value {
     report
         .as_object_mut()
         .unwrap()
-        .retain(|name, _| name != "monitor" && name != "entropy" && name != "spreaders");
+        .retain(|name, _| !["monitor", "entropy", "spreaders", "heavy_threshold"].contains(&name.as_str()));
     report
 }
 
@@ -306,23 +306,33 @@ fn pages_for_people_fit_eighty_columns() {
 fn a_pipe_is_reported_as_it_comes() {
     let packets: Vec<Captured> = traffic(5, 300, 20, 1.0).collect();
     let bytes = pcap(&packets);
-    let mut child = monitor("--json --report 20ms", &[]).with("-").piped();
+    let mut child = monitor("--json --report 20ms --threads 4", &[]).with("-").piped();
     let mut pipe = child.stdin.take().unwrap();
     pipe.write_all(&bytes[..bytes.len() / 2]).unwrap();
     pipe.flush().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    // However slow the machine is, at last there is a report of what was written.
+    // However slow the machine is, at last there is a report of what was written, with the names of flows and sources.
     let half = loop {
         line.clear();
         assert!(out.read_line(&mut line).unwrap() > 0);
         let report: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(report["ended"], "not yet");
-        if number(&report["packets"]) > 0 {
+        if number(&report["packets"]) > 0 && !top(&report).is_empty() && report["spreaders"] != json!([]) {
             break report;
         }
     };
-    assert!(number(&half["packets"]) < 300 && !top(&half).is_empty(), "{half}");
+    // Every sketch tells of it, though the epoch goes on.
+    assert!(number(&half["packets"]) < 300 && half["flows"]["estimate"].as_f64().unwrap() >= 1.0, "{half}");
+    assert!(
+        half["entropy"]["bits"].as_f64().unwrap() > 0.0
+            && half["packet_sizes"]["min"].as_f64().unwrap() >= 14.0,
+        "{half}"
+    );
+    assert!(
+        half["spreaders"][0]["estimate"].as_f64().unwrap() > 0.0 && half["heavy_threshold"].is_null(),
+        "{half}"
+    );
     pipe.write_all(&bytes[bytes.len() / 2..]).unwrap();
     drop(pipe);
     let mut rest = String::new();
@@ -382,6 +392,15 @@ fn kept_epochs_are_asked_by_other_commands_one_or_all() {
         let of = format!("--json --epoch {at}");
         let flows = ask(&format!("top {of}"), &store).run().json();
         assert_eq!(top(&json!({ "top": flows["heavy"] })), top(report), "{of}");
+        assert_eq!(flows["heavy_threshold"], report["heavy_threshold"], "{of}");
+        // Who is larger than that is there by name.
+        let threshold = flows["heavy_threshold"].as_u64().unwrap_or(u64::MAX);
+        let all = ask(&format!("top -n 100000 {of}"), &store).run().json();
+        let named =
+            top(&json!({ "top": all["heavy"] })).into_iter().map(|flow| flow.0).collect::<BTreeSet<_>>();
+        let exact = table(&flows_of(packets.chunks(10_000).nth(at).unwrap()), "src-dst", "packets");
+        let missing = exact.iter().find(|(key, size)| *size > threshold && !named.contains(key));
+        assert_eq!(missing, None, "{of}: {threshold}");
         assert_eq!(ask(&format!("distinct {of}"), &store).run().json(), report["flows"], "{of}");
         assert_eq!(ask(&format!("quantile {of}"), &store).run().json(), report["packet_sizes"], "{of}");
     }

@@ -1,27 +1,25 @@
 //! The threads that count, the one that gathers, and what a report reads of them.
 //!
 //! ```text
-//!   batch ─▶ Hand ─┬─▶ monitor::Worker of flow sizes ──────┐
-//!   batch ─▶ Hand ─┼─▶ monitor::Worker of distinct flows ──┼─ messages ─▶ gather: monitor::Aggregator, one of each
-//!                  └─▶ Local: what merges, under its lock  │
-//!                                                          └─ read through ─▶ Crew::view
+//!   batch ─▶ Hand ─┬─▶ Counters: one of each sketch ── messages ─▶ Gatherer
+//!   batch ─▶ Hand ─┤                                                  │
+//!   batch ─▶ Hand ─┴─▶ Tally: exact counts, under its lock            └─ read through ─▶ Crew::readers
 //! ```
 //!
 //! 1. `gate` holds the number of the epoch. A hand counts a batch under its read lock, so a batch is of one epoch in all sketches.
-//! 2. An epoch ends when the gatherer takes the gate's write lock, and begins the next one in both aggregators. Hands find the new number
-//!    with their next batch, or when they are asked to [`turn`](Hand::turn), and put what they hold of the old one to `ended`.
-//! 3. An epoch is over when every hand has turned and both aggregators have settled: it is then read as it will stay.
+//! 2. An epoch ends when the gatherer takes the gate's write lock, and begins the next one of every sketch. Hands find the new number
+//!    with their next batch, or when they are asked to [`turn`](Hand::turn), and put what they counted of the old one to `ended`.
+//! 3. An epoch is over when every hand has turned and every sketch has settled: it is then read as it will stay.
 
-use super::local::Local;
-use super::name::{Name, bytes_of, name_of};
-use super::shape::{EPOCHS_KEPT, LG_RING, Shape, Sizes};
+use super::shape::Shape;
+use super::sketches::{self, Counters, Gathering, Readers, Slice};
+use super::tally::Tally;
 use crate::arguments::Measure;
 use crate::failure::Failure;
-use crate::report::{Readings, Span};
-use overbank::monitor::{Aggregator, DistinctFlows, Monitor, MonitorOptions, Packet, Reader, Worker};
-use overbank::{KeyHash, KeyHasher};
-use overbank_ingest::capture::{FlowBatch, FlowKind, FlowPacket};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::report::{Readings, SKETCHES, Span};
+use overbank::KeyHasher;
+use overbank_ingest::capture::{FlowBatch, FlowKind};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -45,12 +43,12 @@ pub(super) struct Crew {
     pub(super) hasher: KeyHasher,
     pub(super) kind: FlowKind,
     pub(super) by: Measure,
-    pub(super) sizes: Reader<Sizes>,
-    pub(super) distinct: Reader<DistinctFlows>,
+    pub(super) readers: Readers,
     gate: RwLock<u64>,
-    locals: Vec<Mutex<Local>>,
+    /// What each hand counted, and of which epoch.
+    tallies: Vec<Mutex<(u64, Tally)>>,
     /// What the hands that have left the epoch that ends had counted in it.
-    ended: Mutex<Option<Local>>,
+    ended: Mutex<Tally>,
     /// Hands that are in the epoch of the gate.
     turned: AtomicUsize,
     /// When the packets were that were counted of the current epoch.
@@ -61,35 +59,26 @@ pub(super) struct Crew {
 /// What the gatherer says of itself.
 #[derive(Default)]
 struct Gauges {
-    flow_tau: AtomicU64,
-    distinct_tau: AtomicU64,
+    taus: [AtomicU8; SKETCHES.len()],
     queue: AtomicU64,
     messages: AtomicU64,
     polls: AtomicU64,
 }
 
 /// The gatherer's side.
-pub(super) struct Gatherer {
-    sizes: Aggregator<Sizes>,
-    distinct: Aggregator<DistinctFlows>,
-}
+pub(super) struct Gatherer(Gathering);
 
 /// One thread's side.
 pub(super) struct Hand<'c> {
     crew: &'c Crew,
     index: usize,
     epoch: u64,
-    sizes: Worker<Sizes>,
-    distinct: Worker<DistinctFlows>,
-    packets: Vec<Packet<Name>>,
-    hashes: Vec<KeyHash>,
+    counters: Counters,
+    slice: Slice,
 }
 
-/// The workers before they have threads.
-pub(super) struct Workers {
-    sizes: Vec<Worker<Sizes>>,
-    distinct: Vec<Worker<DistinctFlows>>,
-}
+/// What the threads count in, before they are started.
+pub(super) struct Workers(Vec<Counters>);
 
 impl Crew {
     /// Everything for so many threads, which fit the shape.
@@ -100,36 +89,26 @@ impl Crew {
         kind: FlowKind,
         by: Measure,
     ) -> Result<(Self, Workers, Gatherer), Failure> {
-        // Answers read through what waits, so it may be much: τ rises only where rings begin to fill, and few flows stay unknown.
-        let target_queue = threads as u64 * ((1 << LG_RING) / 2);
-        let options =
-            MonitorOptions::new(threads).lg_ring(LG_RING).epochs_kept(EPOCHS_KEPT).target_queue(target_queue);
-        let sizes = options.heavy_keys(shape.heavy_keys()).start(shape.flows()?)?;
-        let distinct = options.start(DistinctFlows::new(shape.lg_registers(), hasher)?)?;
-        let locals = (0..threads).map(|_| Ok(Mutex::new(Local::new(&shape, &hasher)?)));
-        let Monitor { workers: of_sizes, aggregator: gathers_sizes, reader: sizes } = sizes;
-        let Monitor { workers: of_distinct, aggregator: gathers_distinct, reader: distinct } = distinct;
+        let (readers, counters, gathering) = sketches::start(&shape, threads, &hasher)?;
         let crew = Self {
             shape,
+            hasher,
             kind,
             by,
-            sizes,
-            distinct,
+            readers,
             gate: RwLock::new(0),
-            locals: locals.collect::<overbank::Result<_>>()?,
-            hasher,
-            ended: Mutex::new(None),
+            tallies: (0..threads).map(|_| Mutex::default()).collect(),
+            ended: Mutex::default(),
             turned: AtomicUsize::new(threads),
             span: Mutex::new(None),
             gauges: Gauges::default(),
         };
-        let gatherer = Gatherer { sizes: gathers_sizes, distinct: gathers_distinct };
-        Ok((crew, Workers { sizes: of_sizes, distinct: of_distinct }, gatherer))
+        Ok((crew, Workers(counters), Gatherer(gathering)))
     }
 
     /// How many threads count.
     pub(super) fn threads(&self) -> usize {
-        self.locals.len()
+        self.tallies.len()
     }
 
     /// Whether flows have ports, which fragments lack.
@@ -142,20 +121,21 @@ impl Crew {
         *self.gate.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was counted of the current epoch, by all threads.
-    pub(super) fn local(&self) -> overbank::Result<Local> {
-        let mut locals = self.locals.iter();
-        let first = locals.next().map(|local| lock(local).clone());
-        let mut all = first.map_or_else(|| Local::new(&self.shape, &self.hasher), Ok)?;
-        for local in locals {
-            all.merge(&lock(local))?;
+    /// What all threads have counted of this epoch, if it is the current one.
+    pub(super) fn tally(&self, epoch: u64) -> Tally {
+        let mut all = Tally::default();
+        for tally in &self.tallies {
+            let (of, tally) = &*lock(tally);
+            if *of == epoch {
+                all.add(tally);
+            }
         }
-        Ok(all)
+        all
     }
 
     /// What was counted of the epoch that has ended.
-    pub(super) fn take_ended(&self) -> overbank::Result<Local> {
-        lock(&self.ended).take().map_or_else(|| Local::new(&self.shape, &self.hasher), Ok)
+    pub(super) fn take_ended(&self) -> Tally {
+        std::mem::take(&mut *lock(&self.ended))
     }
 
     /// When the packets were that were counted of the current epoch.
@@ -181,15 +161,12 @@ impl Crew {
     }
 
     pub(super) fn readings(&self) -> Readings {
-        let Gauges { flow_tau, distinct_tau, queue, messages, .. } = &self.gauges;
-        let kept =
-            |stats: Vec<overbank::monitor::WorkerStats>| stats.iter().map(|stats| stats.kept).sum::<u64>();
+        let Gauges { taus, queue, messages, .. } = &self.gauges;
         Readings {
-            flow_tau: flow_tau.load(Ordering::Relaxed) as u8,
-            distinct_tau: distinct_tau.load(Ordering::Relaxed) as u8,
+            taus: taus.each_ref().map(|tau| tau.load(Ordering::Relaxed)),
             queue: queue.load(Ordering::Relaxed),
             messages: messages.load(Ordering::Relaxed),
-            kept: kept(self.sizes.worker_stats()) + kept(self.distinct.worker_stats()),
+            kept: self.readers.kept(),
         }
     }
 }
@@ -197,91 +174,48 @@ impl Crew {
 impl Workers {
     /// One hand for each thread.
     pub(super) fn hands(self, crew: &Crew) -> Vec<Hand<'_>> {
-        let hand = |(index, (sizes, distinct))| Hand {
-            crew,
-            index,
-            epoch: 0,
-            sizes,
-            distinct,
-            packets: Vec::with_capacity(SLICE),
-            hashes: Vec::with_capacity(SLICE),
-        };
-        self.sizes.into_iter().zip(self.distinct).enumerate().map(hand).collect()
+        let hand = |(index, counters)| Hand { crew, index, epoch: 0, counters, slice: Slice::default() };
+        self.0.into_iter().enumerate().map(hand).collect()
     }
 }
 
 impl Hand<'_> {
     /// Counts a batch.
-    pub(super) fn count(&mut self, batch: &FlowBatch) -> overbank::Result<()> {
+    pub(super) fn count(&mut self, batch: &FlowBatch) {
         let crew = self.crew;
         let gate = crew.gate.read().unwrap_or_else(PoisonError::into_inner);
-        self.go_over(*gate)?;
+        self.go_over(*gate);
+        let mut counted = Tally { packets: *batch.counts(), ..Tally::default() };
         for slice in batch.packets().chunks(SLICE) {
-            self.count_slice(slice);
+            self.slice.clear();
+            for packet in slice {
+                self.slice.push(packet, &crew.hasher, crew.kind, crew.by);
+                counted.count(packet.wire_bytes);
+            }
+            self.counters.insert(&self.slice);
         }
-        lock(&crew.locals[self.index]).packets.add(batch.counts());
-        Ok(())
+        lock(&crew.tallies[self.index]).1.add(&counted);
     }
 
     /// Goes over to a new epoch if one has begun, and lets the gatherer have what is due.
-    pub(super) fn turn(&mut self) -> overbank::Result<()> {
+    pub(super) fn turn(&mut self) {
         let crew = self.crew;
         let gate = crew.gate.read().unwrap_or_else(PoisonError::into_inner);
-        self.go_over(*gate)?;
-        self.sizes.publish();
-        self.distinct.publish();
-        Ok(())
+        self.go_over(*gate);
+        self.counters.publish();
     }
 
-    fn count_slice(&mut self, slice: &[FlowPacket]) {
-        let Crew { hasher, kind, by, locals, .. } = self.crew;
-        self.packets.clear();
-        self.hashes.clear();
-        for packet in slice {
-            // A five-tuple has the fields of every kind.
-            let key = packet.key.project(*kind).unwrap_or(packet.key);
-            let hash = hasher.hash(key.as_bytes());
-            let weight = match by {
-                Measure::Packets => 1,
-                Measure::Bytes => u64::from(packet.wire_bytes),
-            };
-            self.packets.push(Packet { hash, key: name_of(&key), weight });
-            self.hashes.push(hash);
-        }
-        self.sizes.insert_batch(&self.packets);
-        self.distinct.insert_batch(&self.hashes);
-        let local = &mut *lock(&locals[self.index]);
-        local.counted += slice.len() as u64;
-        for (packet, Packet { hash, key, weight }) in slice.iter().zip(&self.packets) {
-            local.counted_bytes += u64::from(packet.wire_bytes);
-            local.packet_sizes.update(packet.wire_bytes.into(), 1);
-            local.entropy.update(*hash, bytes_of(key), *weight);
-            let ends = [FlowKind::SOURCE, FlowKind::DESTINATION].map(|kind| packet.key.project(kind));
-            if let [Some(source), Some(destination)] = ends {
-                let item = hasher.hash(destination.as_bytes());
-                local.spreaders.update(hasher.hash(source.as_bytes()), source.as_bytes(), item);
-            }
-        }
-    }
-
-    /// Leaves what it holds of the epoch before.
-    fn go_over(&mut self, epoch: u64) -> overbank::Result<()> {
+    /// Leaves what it counted of the epoch before.
+    fn go_over(&mut self, epoch: u64) {
         if self.epoch == epoch {
-            return Ok(());
+            return;
         }
-        let mut ended = lock(&self.crew.ended);
-        let fresh = Local::new(&self.crew.shape, &self.crew.hasher)?;
-        let left = std::mem::replace(&mut *lock(&self.crew.locals[self.index]), fresh);
-        match &mut *ended {
-            Some(ended) => ended.merge(&left)?,
-            none => *none = Some(left),
-        }
-        drop(ended);
-        self.sizes.publish();
-        self.distinct.publish();
+        let (_, left) =
+            std::mem::replace(&mut *lock(&self.crew.tallies[self.index]), (epoch, Tally::default()));
+        lock(&self.crew.ended).add(&left);
+        self.counters.publish();
         self.epoch = epoch;
         self.crew.turned.fetch_add(1, Ordering::Release);
-        Ok(())
     }
 }
 
@@ -303,17 +237,22 @@ impl Gatherer {
         // However it ends, nobody waits for another poll.
         let _end = End(&crew.gauges);
         loop {
-            let (sizes, distinct) = (self.sizes.poll(clock), self.distinct.poll(clock));
             let gauges = &crew.gauges;
-            gauges.flow_tau.store(self.sizes.tau().into(), Ordering::Relaxed);
-            gauges.distinct_tau.store(self.distinct.tau().into(), Ordering::Relaxed);
-            gauges.queue.store(sizes.queue + distinct.queue, Ordering::Relaxed);
-            gauges.messages.store(self.sizes.messages() + self.distinct.messages(), Ordering::Relaxed);
+            let (mut applied, mut queue, mut messages) = (0, 0, 0u64);
+            for (sketch, tau) in self.0.iter_mut().zip(&gauges.taus) {
+                let polled = sketch.poll(&clock);
+                applied += polled.applied;
+                queue += polled.queue;
+                messages = messages.wrapping_add(sketch.messages());
+                tau.store(sketch.tau(), Ordering::Relaxed);
+            }
+            gauges.queue.store(queue, Ordering::Relaxed);
+            gauges.messages.store(messages, Ordering::Relaxed);
             gauges.polls.fetch_add(1, Ordering::Release);
-            let is_idle = sizes.applied + distinct.applied == 0;
+            let is_idle = applied == 0;
             if turning.is_some() {
                 let has_turned = crew.turned.load(Ordering::Acquire) == crew.threads();
-                if has_turned && !self.sizes.is_settling() && !self.distinct.is_settling() {
+                if has_turned && self.0.iter().all(|sketch| !sketch.is_settling()) {
                     // Who asked may have gone since.
                     let _ = turning.take().map(|over| over.send(()));
                 } else if is_idle && !has_turned {
@@ -344,8 +283,7 @@ impl Gatherer {
     fn begin_epoch(&mut self, crew: &Crew) {
         let mut gate = crew.gate.write().unwrap_or_else(PoisonError::into_inner);
         crew.turned.store(0, Ordering::Relaxed);
-        self.sizes.begin_epoch();
-        self.distinct.begin_epoch();
+        self.0.iter_mut().for_each(|sketch| sketch.begin_epoch());
         *gate += 1;
     }
 }

@@ -110,7 +110,7 @@ impl Interface {
             if phase == OVER {
                 return;
             }
-            let mut counted = hand.turn().map_err(Failure::from);
+            hand.turn();
             let mut waits = [PollFd::new(socket, PollFlags::IN)];
             // What is wrong with the socket, receiving will tell; whatever wakes it, it looks again.
             let _ = poll(if has_drained { &mut [] } else { &mut waits }, Some(&PATIENCE));
@@ -118,8 +118,7 @@ impl Interface {
                 continue;
             }
             let most = if phase == DRAINING { DRAINED_MAX } else { BATCH };
-            counted =
-                counted.and_then(|()| self.count_waiting(crew, &mut hand, socket, decoder, &mut batch, most));
+            let counted = self.count_waiting(crew, &mut hand, socket, decoder, &mut batch, most);
             if let Err(failure) = counted {
                 lock(&self.failure).get_or_insert(failure);
                 has_drained = true;
@@ -146,7 +145,7 @@ impl Interface {
             if crew.has_ports() {
                 lock(&self.fragments).resolve(batch);
             }
-            hand.count(batch)?;
+            hand.count(batch);
         }
         let dropped = socket.dropped().map_err(|error| told(&self.name, error))?;
         self.dropped.fetch_add(dropped, Ordering::Relaxed);

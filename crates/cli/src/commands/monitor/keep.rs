@@ -1,8 +1,8 @@
 //! Epochs that are kept in a store, for other commands to query: an epoch's sketches and what is said of it are one commit.
 
 use super::crew::Crew;
-use super::local::Local;
 use super::shape::Shape;
+use super::survey::Held;
 use crate::announce;
 use crate::arguments::MonitorArguments;
 use crate::commands::open_to_write;
@@ -12,7 +12,6 @@ use crate::report::Report;
 use crate::units;
 use overbank::sketch::SpaceSaving;
 use overbank::store::{Store, StoreOptions};
-use overbank_ingest::capture::FlowKey;
 use std::path::Path;
 
 /// The bytes of the longest key.
@@ -67,13 +66,7 @@ impl Keeper {
     }
 
     /// Keeps an epoch that is over, and gives up those for which there is no room.
-    pub(super) fn keep(
-        &mut self,
-        crew: &Crew,
-        report: &Report,
-        local: &Local,
-        known: &[FlowKey],
-    ) -> Result<(), Failure> {
+    pub(super) fn keep(&mut self, crew: &Crew, report: &Report, held: &Held) -> Result<(), Failure> {
         // An epoch without a packet is none.
         let Some(span) = report.span else { return Ok(()) };
         let epoch = KeptEpoch {
@@ -84,14 +77,13 @@ impl Keeper {
             counted: report.counted,
             counted_bytes: report.counted_bytes,
             ended: report.ended,
+            heavy_threshold: report.heavy_threshold,
         };
-        let gone = || {
+        let flows = crew.readers.flows.sizes(report.epoch, report.epoch, crew.hasher).ok_or_else(|| {
             Failure::Usage(format!("epoch {} is not kept by the threads any more; run again", report.epoch))
-        };
-        let flows = crew.sizes.sizes(report.epoch, report.epoch, crew.hasher).ok_or_else(gone)?;
-        let distinct = crew.distinct.distinct(report.epoch, report.epoch).ok_or_else(gone)?;
-        let mut names = SpaceSaving::new(known.len().max(1), KEY_BYTES_MAX, crew.hasher)?;
-        for key in known {
+        })?;
+        let mut names = SpaceSaving::new(held.known.len().max(1), KEY_BYTES_MAX, crew.hasher)?;
+        for key in &held.known {
             let hash = crew.hasher.hash(key.as_bytes());
             names.update(hash, key.as_bytes(), flows.estimate(hash));
         }
@@ -99,9 +91,9 @@ impl Keeper {
         let _open = (
             store.sketch(&epoch.part(FLOWS), || Ok(flows))?,
             store.sketch(&epoch.part(NAMES), || Ok(names))?,
-            store.sketch(&epoch.part(DISTINCT), || Ok(distinct))?,
-            store.sketch(&epoch.part(PACKETS), || Ok(local.packet_sizes.clone()))?,
-            store.sketch(&epoch.part(SPREADERS), || Ok(local.spreaders.clone()))?,
+            store.sketch(&epoch.part(DISTINCT), || Ok(held.distinct.clone()))?,
+            store.sketch(&epoch.part(PACKETS), || Ok(held.lengths.clone()))?,
+            store.sketch(&epoch.part(SPREADERS), || Ok(held.spreaders.clone()))?,
         );
         let mut state = KeptEpochs { next: epoch.number + 1, ..self.state.clone() };
         state.epochs.push(epoch);

@@ -16,13 +16,13 @@ mod display;
 mod epochs;
 mod interface;
 mod keep;
-mod local;
-mod name;
 mod pace;
 mod packet_socket;
 mod reports;
 mod shape;
+mod sketches;
 mod survey;
+mod tally;
 
 use super::stream::default_threads;
 use crate::arguments::MonitorArguments;
@@ -168,9 +168,7 @@ impl Conductor<'_> {
             drop(lectern);
             for hand in hands {
                 // What a thread panicked of it has said itself.
-                if let Ok(counted) = hand.join() {
-                    counted?;
-                }
+                let _ = hand.join();
             }
             watched
         })
@@ -260,7 +258,7 @@ impl Conductor<'_> {
 }
 
 /// What a thread does that counts.
-fn count(mut hand: Hand<'_>, desk: &Desk, decoder: FlowDecoder, crew: &Crew) -> Result<(), Failure> {
+fn count(mut hand: Hand<'_>, desk: &Desk, decoder: FlowDecoder, crew: &Crew) {
     let seat = Seat::new(desk);
     let (mut batch, mut round) = (FlowBatch::new(), 0);
     loop {
@@ -273,18 +271,17 @@ fn count(mut hand: Hand<'_>, desk: &Desk, decoder: FlowDecoder, crew: &Crew) -> 
                 if crew.has_ports() {
                     desk.resolve(&job, &mut batch);
                 }
-                hand.count(&batch)?;
+                hand.count(&batch);
                 desk.finish(job);
             }
             Next::Turn => {
-                hand.turn()?;
+                hand.turn();
                 desk.has_turned();
             }
             Next::End => break,
         }
     }
     seat.leave();
-    Ok(())
 }
 
 fn start<'scope, T: Send + 'scope>(

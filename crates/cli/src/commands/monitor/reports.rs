@@ -3,7 +3,7 @@
 use super::crew::Crew;
 use super::display::Display;
 use super::keep::Keeper;
-use super::survey::{self, About};
+use super::survey::{self, About, Held};
 use crate::failure::Failure;
 use crate::report::{Ended, Report, Span};
 use overbank_ingest::capture::FlowKey;
@@ -44,16 +44,21 @@ impl Alarm {
 impl Reports<'_> {
     /// An epoch is over. `about` has all packets that the kernel dropped in this run.
     pub(super) fn close(&mut self, about: About) -> Result<(), Failure> {
-        let local = self.crew.take_ended()?;
-        self.packets += local.packets.packets;
-        let known = survey::known(self.crew, about.epoch, &local);
+        let tally = self.crew.take_ended();
+        self.packets += tally.packets.packets;
+        let Some(held) = Held::of(self.crew, about.epoch, tally) else {
+            return Err(Failure::Usage(format!(
+                "epoch {} is not kept by the threads any more; run again",
+                about.epoch
+            )));
+        };
         let about = self.of_epoch(about);
-        let report = survey::report(self.crew, about, &local, (&known, &self.known), self.top)?;
+        let report = survey::report(self.crew, about, &held, &self.known, self.top);
         self.dropped += about.dropped.unwrap_or(0);
         if let Some(keeper) = &mut self.keeper {
-            keeper.keep(self.crew, &report, &local, &known)?;
+            keeper.keep(self.crew, &report, &held)?;
         }
-        self.known = known;
+        self.known = held.known;
         self.display.show(report)
     }
 
@@ -70,7 +75,7 @@ impl Reports<'_> {
         }
         let is_frame = self.display.heed()?;
         if (is_frame || has_rung)
-            && let Some(report) = self.interim(dropped, span)?
+            && let Some(report) = self.interim(dropped, span)
         {
             if is_frame {
                 self.display.draw(&report)?;
@@ -83,13 +88,12 @@ impl Reports<'_> {
     }
 
     /// The report of the current epoch as far as it has come; `None` if it ends just now.
-    fn interim(&self, dropped: Option<u64>, span: Option<Span>) -> Result<Option<Report>, Failure> {
+    fn interim(&self, dropped: Option<u64>, span: Option<Span>) -> Option<Report> {
         let epoch = self.crew.epoch();
-        let local = self.crew.local()?;
+        let held = Held::of(self.crew, epoch, self.crew.tally(epoch))?;
         let about = self.of_epoch(About { epoch, span, ended: Ended::NotYet, dropped });
-        let known = survey::known(self.crew, epoch, &local);
-        let report = survey::report(self.crew, about, &local, (&known, &self.known), self.top)?;
-        Ok(Some(report).filter(|_| self.crew.epoch() == epoch))
+        let report = survey::report(self.crew, about, &held, &self.known, self.top);
+        Some(report).filter(|_| self.crew.epoch() == epoch)
     }
 
     /// With the packets that were dropped in the epoch, of all in the run.

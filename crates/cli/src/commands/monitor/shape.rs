@@ -3,39 +3,43 @@
 //! ```text
 //!   unit = memory / 4096, down to a power of two            of 64 MiB: 16,384
 //!
-//!   flows      3 rows of unit counters     18 bytes each a thread, 32 for all: a quarter of the memory for 16 threads
-//!   heavy      unit / 16 flows by name
-//!   distinct   unit registers              2 bytes each a thread, 32 for all
-//!   spreaders  3 rows of unit / 4 cells    8 bytes each a thread
-//!   entropy    14 levels of 5 rows of unit / 32 cells, and unit / 128 flows each
+//!   flows      3 rows of unit counters, and unit / 16 flows by name
+//!   distinct   unit registers
+//!   spreaders  3 rows of unit / 8 cells of 16 registers, and unit / 32 sources by name
+//!   sums       14 levels of 5 rows of unit / 64 counters, and unit / 128 flows by name each
+//!   lengths    1,120 bins
+//!
+//!   a counter  2 bytes a thread, and 16 once one has outgrown its byte, which registers never do; 24 or 32 for all
 //! ```
 
-use super::name::Name;
 use crate::failure::Failure;
-use crate::report::SIZE_ERROR;
+use crate::report::{SIZE_ERROR, SKETCHES};
 use crate::units;
-use overbank::sketch::{DdSketch, Locher, UnivMon};
-use overbank::{KeyHasher, monitor};
+use overbank::monitor::{
+    DistinctFlows, FlowSizes, FlowSums, Key, KeyBytes, Monitored, Quantiles, Rule, Spreaders,
+};
+use overbank::{HashKind, KeyHasher, Seed};
 
-/// Rows of the sketch of flow sizes.
-const DEPTH: usize = 3;
-/// The sketch of flow sizes.
-pub(super) type Sizes = monitor::FlowSizes<Name, DEPTH>;
-/// Sources of which spreaders are kept have addresses of so many bytes at most.
-const ADDRESS_BYTES: usize = 16;
-/// Messages of a thread that wait for the aggregator.
-pub(super) const LG_RING: u32 = 10;
-/// Epochs that are over and still asked: the one that is reported, and the one that it is compared with.
-pub(super) const EPOCHS_KEPT: usize = 2;
+/// A flow's key, of either family, and a source's address.
+pub(super) type FlowBytes = KeyBytes<37>;
+pub(super) type AddressBytes = KeyBytes<16>;
+/// The sketches of flows, of sources, and of sums over flows.
+pub(super) type Flows = FlowSizes<FlowBytes, 3>;
+pub(super) type Sources = Spreaders<AddressBytes, 3>;
+pub(super) type Sums = FlowSums<FlowBytes, 5>;
+
+/// The longest ring, in messages by their logarithm; where less is counted, the shortest.
+const LG_RING_MAX: u32 = 10;
+const LG_RING_MIN: u32 = 8;
 /// Parts of the memory that are a unit.
 const UNITS: u64 = 4096;
 /// Less has no room for sketches that say anything.
 const MEMORY_MIN: u64 = 16 << 20;
 /// More counters than this a message cannot name.
 const UNIT_MAX: u64 = 1 << 21;
+/// And no more cells of spreaders in a row.
+const SPREADER_COLUMNS_MAX: u64 = 1 << 17;
 const LEVELS: u32 = 14;
-/// Flows that the entropy's sketch keeps have keys of so many bytes at most.
-const KEY_BYTES: usize = 37;
 /// Bytes of a capture that a chunk holds at most.
 const CHUNK_BYTES_MAX: u64 = 128 << 10;
 /// The most captured bytes of a packet, if the memory is large: what libpcap takes.
@@ -44,12 +48,34 @@ const PACKET_BYTES_MAX: u64 = 256 << 10;
 const PACKET_BYTES_MIN: u64 = 30;
 /// What a decompressor may need, which is part of the memory.
 const DECODER_SHARE: u64 = 8;
+/// Counters that a thread remembers to send when its ring was full.
+const OWED: u64 = 512;
 
 /// The sizes that a memory has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) memory_bytes: u64,
     unit: u64,
+}
+
+/// The shapes of the sketches.
+pub(super) struct Shapes {
+    pub(super) flows: Flows,
+    pub(super) distinct: DistinctFlows,
+    pub(super) spreaders: Sources,
+    pub(super) sums: Sums,
+    pub(super) lengths: Quantiles,
+}
+
+/// What is kept of a sketch beside its counters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    /// Keys by name, of each group.
+    pub(super) keys: usize,
+    /// Epochs that are over and still asked: the one that is reported, and of flows the one that it is compared with.
+    pub(super) epochs: usize,
+    /// A thread's messages that wait, by their logarithm.
+    pub(super) lg_ring: u32,
 }
 
 impl Shape {
@@ -65,7 +91,7 @@ impl Shape {
         }
         let unit = (1 << (memory_bytes / UNITS).ilog2()).min(UNIT_MAX);
         let shape = Self { memory_bytes, unit };
-        let held = shape.held_bytes(threads);
+        let held = shape.held_bytes(threads)?;
         if held > memory_bytes {
             return Err(Failure::Usage(format!(
                 "{} take {} with the sketches that --memory {} stands for; give fewer --threads, or another --memory",
@@ -78,31 +104,51 @@ impl Shape {
     }
 
     /// The most that everything holds together.
-    fn held_bytes(&self, threads: usize) -> u64 {
+    fn held_bytes(&self, threads: usize) -> Result<u64, Failure> {
+        // Sizes do not depend on the hash.
+        let shapes = self.shapes(&KeyHasher::new(HashKind::Xxh3, Seed(0)))?;
+        let [flows, distinct, spreaders, sums, lengths] = self.kept();
         let threads = threads as u64;
-        let cells = |cells: u64, each: u64| cells * (each * threads + 32);
-        let heavy = self.heavy_keys() as u64 * 6 * 128;
-        let ring = threads * (1 << LG_RING) * 64;
-        let local = self.local_bytes();
+        let sketches = [
+            held(&shapes.flows, flows, threads),
+            held(&shapes.distinct, distinct, threads),
+            held(&shapes.spreaders, spreaders, threads),
+            held(&shapes.sums, sums, threads),
+            held(&shapes.lengths, lengths, threads),
+        ];
+        // What a report reads of them, each counter a word twice, and each key with its slot.
+        let cells =
+            shapes.flows.cells() + shapes.distinct.cells() + shapes.sums.cells() + shapes.lengths.cells();
+        let keys = flows.keys + spreaders.keys + sums.keys * shapes.sums.groups();
+        let report = (16 * cells + 8 * shapes.spreaders.cells() + 256 * keys) as u64;
+        Ok(sketches.iter().sum::<u64>() + report + self.read_bytes(threads))
+    }
+
+    /// What reading captures takes of it.
+    fn read_bytes(&self, threads: u64) -> u64 {
         let packets = self.chunk_bytes() as u64 / PACKET_BYTES_MIN;
         let chunk = self.packet_bytes_max() as u64 + packets * 24;
         let batch = packets * 56;
-        cells(DEPTH as u64 * self.unit, 18)
-            + cells(1 << self.lg_registers(), 2)
-            + heavy
-            + ring
-            // Each thread has one; there is the epoch's that ends, the one that is begun, and a report's.
-            + local * (threads + 3)
-            + chunk * (threads + 2)
-            + batch * threads
-            + self.memory_bytes / DECODER_SHARE
+        chunk * (threads + 2) + batch * threads + self.memory_bytes / DECODER_SHARE
     }
 
-    /// What a thread's own sketches hold.
-    fn local_bytes(&self) -> u64 {
-        let spreaders = u64::from(self.spreader_columns()) * 3 * 8 + self.sources() as u64 * 128;
-        let level = u64::from(self.level_columns()) * 5 * 8 + self.level_keys() as u64 * 128;
-        spreaders + level * u64::from(LEVELS) + (64 << 10)
+    /// The sketches.
+    pub(super) fn shapes(&self, hasher: &KeyHasher) -> overbank::Result<Shapes> {
+        Ok(Shapes {
+            flows: FlowSizes::new(self.columns())?,
+            distinct: DistinctFlows::new(self.unit.ilog2().min(18), hasher)?,
+            spreaders: Spreaders::new((self.unit / 8).min(SPREADER_COLUMNS_MAX) as u32, hasher)?,
+            sums: FlowSums::new(LEVELS, (self.unit / 64) as u32, hasher)?,
+            lengths: Quantiles::within(SIZE_ERROR, 1.0, f64::from(u32::MAX))?,
+        })
+    }
+
+    /// What is kept of each, in the order of their names.
+    pub(super) fn kept(&self) -> [Kept; SKETCHES.len()] {
+        let lg_ring = self.unit.ilog2().saturating_sub(4).clamp(LG_RING_MIN, LG_RING_MAX);
+        let short = |keys: u64| Kept { keys: keys as usize, epochs: 1, lg_ring: LG_RING_MIN };
+        let flows = Kept { keys: self.heavy_keys(), epochs: 2, lg_ring };
+        [flows, short(1), short(self.unit / 32), short(self.unit / 128), short(1)]
     }
 
     /// Bytes of a capture that a chunk holds.
@@ -112,7 +158,7 @@ impl Shape {
 
     /// The most captured bytes that a packet may have.
     pub(super) fn packet_bytes_max(&self) -> usize {
-        (self.memory_bytes / 128).min(PACKET_BYTES_MAX) as usize
+        (self.memory_bytes / 256).min(PACKET_BYTES_MAX) as usize
     }
 
     /// Counters of a row of flow sizes.
@@ -123,27 +169,6 @@ impl Shape {
     /// How many flows are known by name.
     pub(super) fn heavy_keys(&self) -> usize {
         (self.unit / 16) as usize
-    }
-
-    /// log₂ of the registers of distinct flows.
-    pub(super) fn lg_registers(&self) -> u32 {
-        self.unit.ilog2().min(18)
-    }
-
-    fn spreader_columns(&self) -> u32 {
-        (self.unit / 4) as u32
-    }
-
-    fn sources(&self) -> usize {
-        (self.unit / 32) as usize
-    }
-
-    fn level_columns(&self) -> u32 {
-        (self.unit / 32) as u32
-    }
-
-    fn level_keys(&self) -> usize {
-        (self.unit / 128) as usize
     }
 
     /// The largest window that a compressed capture may ask for.
@@ -160,22 +185,22 @@ impl Shape {
     pub(super) fn memory_for_window(bytes: u64) -> u64 {
         bytes.saturating_mul(DECODER_SHARE).next_multiple_of(1 << 20)
     }
+}
 
-    pub(super) fn flows(&self) -> overbank::Result<Sizes> {
-        monitor::FlowSizes::new(self.columns())
-    }
-
-    pub(super) fn spreaders(&self, hasher: &KeyHasher) -> overbank::Result<Locher> {
-        Locher::new(self.spreader_columns(), 3, self.sources(), ADDRESS_BYTES, hasher)
-    }
-
-    pub(super) fn entropy(&self, hasher: &KeyHasher) -> overbank::Result<UnivMon> {
-        UnivMon::new(LEVELS, self.level_columns(), 5, self.level_keys(), KEY_BYTES, hasher)
-    }
-
-    pub(super) fn packet_sizes(&self) -> overbank::Result<DdSketch> {
-        DdSketch::new(SIZE_ERROR)
-    }
+/// The most that a sketch on the framework holds.
+fn held<S: Monitored>(sketch: &S, kept: Kept, threads: u64) -> u64 {
+    let words = |words: u64| words * 8;
+    let (cells, key) = (sketch.cells() as u64, <S::Key as Key>::WORDS as u64);
+    let keys = if S::SHOWS_KEYS { (kept.keys * sketch.groups()) as u64 } else { 0 };
+    // Of ranks, a bit says which are to be sent.
+    let counters = cells * if <S::Rule as Rule>::CLEARS { 2 + 16 } else { 3 };
+    let owed = OWED * words(key + 4);
+    let ring = words(1 + key) << kept.lg_ring;
+    let gathered = cells * (16 + 8 * kept.epochs as u64);
+    // Two boards and one an epoch; of each half the keys with their places, in vectors that may be half empty.
+    let boards = keys * words(1 + key) * (2 + kept.epochs as u64);
+    let heavy = 4 * keys * words(key + 6);
+    (counters + owed + ring) * threads + gathered + boards + heavy
 }
 
 #[cfg(test)]
@@ -198,20 +223,5 @@ mod tests {
         );
         assert!(Shape::new(1 << 20, 1).expect_err("too little").to_string().contains("at least 16.0 MiB"));
         assert_eq!(Shape::new(64 << 20, 1).expect("the default").columns(), 16_384);
-    }
-
-    #[test]
-    fn the_sketches_hold_no_more_than_was_counted() {
-        let hasher = KeyHasher::new(overbank::HashKind::Xxh3, overbank::Seed(1));
-        for memory in [16 << 20, 64 << 20, 1 << 30] {
-            let shape = Shape::new(memory, 1).expect("one thread fits");
-            let spreaders = shape.spreaders(&hasher).expect("a shape").memory_bytes();
-            let entropy = shape.entropy(&hasher).expect("a shape").memory_bytes();
-            assert!(
-                (spreaders + entropy) as u64 <= shape.local_bytes(),
-                "{spreaders} and {entropy} of {}",
-                shape.local_bytes()
-            );
-        }
     }
 }

@@ -1,12 +1,11 @@
 //! Reports, made of what the threads hold.
 
 use super::crew::Crew;
-use super::local::Local;
-use super::name::key_of;
+use super::tally::Tally;
 use crate::report::{
     CONFIDENCE, Change, Distinct, Ended, Entropy, PacketSizes, RANKS, Report, Span, TopFlow, spreaders,
 };
-use overbank::sketch::{CountBounds, HyperLogLog};
+use overbank::sketch::{CountBounds, DdSketch, HyperLogLog, Locher, UnivMon};
 use overbank_ingest::capture::FlowKey;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -20,56 +19,76 @@ pub(super) struct About {
     pub(super) dropped: Option<u64>,
 }
 
-/// The report of the current epoch, or of the one before. `local` has what merges of it, `known` are its flows that are known by name,
-/// and `known_before` those of the epoch before it.
-pub(super) fn report(
-    crew: &Crew,
-    about: About,
-    local: &Local,
-    (known, known_before): (&[FlowKey], &[FlowKey]),
-    top: usize,
-) -> overbank::Result<Report> {
+/// What the threads hold of an epoch together; sizes of flows are asked one by one.
+pub(super) struct Held {
+    pub(super) tally: Tally,
+    pub(super) distinct: HyperLogLog,
+    pub(super) spreaders: Locher,
+    pub(super) sums: UnivMon,
+    pub(super) lengths: DdSketch,
+    /// The flows that are known by name: the heavy ones, and those of the sums.
+    pub(super) known: Vec<FlowKey>,
+    /// None that is larger lacks a name; `None` while that is not known.
+    pub(super) heavy_threshold: Option<u64>,
+}
+
+impl Held {
+    /// What is held of an epoch that was counted as `tally`; `None` where it is not kept any more.
+    pub(super) fn of(crew: &Crew, epoch: u64, tally: Tally) -> Option<Self> {
+        let readers = &crew.readers;
+        let sums = readers.sums.sums(epoch, epoch)?;
+        let (shortest, longest) = tally.ends.unwrap_or_default();
+        let lengths = readers.lengths.values(epoch, epoch)?.with_ends(shortest.into(), longest.into());
+        let announced = readers.flows.top(epoch, crew.shape.heavy_keys())?;
+        let announced =
+            announced.iter().filter_map(|(flow, _)| FlowKey::from_bytes(crew.kind, flow.key.as_bytes()));
+        let summed = sums.top(crew.shape.heavy_keys(), CONFIDENCE);
+        let summed = summed.iter().filter_map(|flow| FlowKey::from_bytes(crew.kind, flow.key));
+        let known: BTreeSet<FlowKey> = announced.chain(summed).collect();
+        Some(Self {
+            tally,
+            distinct: readers.distinct.distinct(epoch, epoch)?,
+            spreaders: readers.spreaders.spreaders(epoch, epoch)?,
+            lengths,
+            known: known.into_iter().collect(),
+            heavy_threshold: readers.flows.named_above(epoch, tally.weights(crew.by), CONFIDENCE),
+            sums,
+        })
+    }
+}
+
+/// The report of the current epoch, or of the one before. `known_before` are the flows of the epoch before it that are known by name.
+pub(super) fn report(crew: &Crew, about: About, held: &Held, known_before: &[FlowKey], top: usize) -> Report {
     let About { epoch, span, ended, dropped } = about;
-    let distinct = match crew.distinct.distinct(epoch, epoch) {
-        Some(sketch) => sketch,
-        None => HyperLogLog::new(crew.shape.lg_registers(), crew.hasher)?,
-    };
     let before = epoch.checked_sub(1);
-    let keys = || known.iter().chain(known_before).copied().collect::<BTreeSet<FlowKey>>();
-    Ok(Report {
+    let tally = &held.tally;
+    let keys = || held.known.iter().chain(known_before).copied().collect::<BTreeSet<FlowKey>>();
+    Report {
         epoch,
         span,
         ended,
         kind: crew.kind,
         by: crew.by,
         threads: crew.threads(),
-        packets: local.packets,
-        counted: local.counted,
-        counted_bytes: local.counted_bytes,
+        packets: tally.packets,
+        counted: tally.counted,
+        counted_bytes: tally.counted_bytes,
         dropped,
-        flows: Distinct::of(&distinct),
-        top: heaviest(crew, epoch, known, top),
+        flows: Distinct::of(&held.distinct),
+        top: heaviest(crew, epoch, &held.known, top),
+        heavy_threshold: held.heavy_threshold,
         changes: before.map(|before| changes(crew, before, epoch, keys(), top)),
-        spreaders: spreaders(&local.spreaders, top),
-        entropy: Entropy::of(&local.entropy),
-        packet_sizes: PacketSizes::of(&local.packet_sizes, &RANKS),
+        spreaders: spreaders(&held.spreaders, top),
+        entropy: Entropy::of(&held.sums),
+        packet_sizes: PacketSizes::of(&held.lengths, (tally.counted, tally.counted_bytes), &RANKS),
         readings: crew.readings(),
-    })
-}
-
-/// The flows of an epoch that are known by name: those that the threads announced, and the heaviest that each keeps for the entropy.
-pub(super) fn known(crew: &Crew, epoch: u64, local: &Local) -> Vec<FlowKey> {
-    let announced = crew.sizes.top(epoch, crew.shape.heavy_keys()).unwrap_or_default();
-    let announced = announced.iter().filter_map(|(flow, _)| key_of(crew.kind, &flow.key));
-    let kept = local.entropy.top(crew.shape.heavy_keys(), CONFIDENCE);
-    let kept = kept.iter().filter_map(|flow| FlowKey::from_bytes(crew.kind, flow.key));
-    announced.chain(kept).collect::<BTreeSet<FlowKey>>().into_iter().collect()
+    }
 }
 
 fn size(crew: &Crew, epoch: u64, key: &FlowKey) -> CountBounds {
     let hash = crew.hasher.hash(key.as_bytes());
     let none = CountBounds { lower: 0, estimate: 0, upper: u64::MAX };
-    crew.sizes.size_in(epoch, epoch, hash, CONFIDENCE).unwrap_or(none)
+    crew.readers.flows.size_in(epoch, epoch, hash, CONFIDENCE).unwrap_or(none)
 }
 
 fn heaviest(crew: &Crew, epoch: u64, known: &[FlowKey], top: usize) -> Vec<TopFlow> {
