@@ -15,6 +15,7 @@ mod group_faults;
 mod groups;
 mod hostile;
 mod inputs;
+mod interfaces;
 mod joins;
 mod kept_keys;
 mod limits;

@@ -15,7 +15,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 const SAMPLES: [&str; 7] = [
@@ -75,15 +74,15 @@ fn monitor(words: &str, inputs: &[PathBuf]) -> Run {
 }
 
 /// The reports that a run printed.
-fn reports(text: &str) -> Vec<Value> {
+pub(crate) fn reports(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line is a report")).collect()
 }
 
-fn number(value: &Value) -> u64 {
+pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is a number"))
 }
 
-fn top(report: &Value) -> Vec<(String, u64)> {
+pub(crate) fn top(report: &Value) -> Vec<(String, u64)> {
     let flow = |flow: &Value| (flow["key"].as_str().unwrap().to_owned(), number(&flow["estimate"]));
     report["top"].as_array().unwrap().iter().map(flow).collect()
 }
@@ -557,76 +556,4 @@ fn a_terminal_gets_a_full_screen_and_its_own_back() {
         let lines = run(words, name).unwrap();
         assert!(!lines.contains("\u{1b}[?1049h"), "{words}: {lines:?}");
     }
-}
-
-/// In a network of its own, so that nobody else's packets are there.
-fn in_own_network(test: impl FnOnce() + Send + 'static) {
-    let own = std::thread::spawn(|| {
-        // This thread alone goes there, and the processes that it starts.
-        #[allow(deprecated, reason = "what replaces it is not safe; no file is shared that this would split")]
-        let gone = rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNET);
-        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
-        if gone.is_err() || !up.is_ok_and(|status| status.success()) {
-            println!("skipped: no network of its own can be had here: {gone:?}");
-            return;
-        }
-        test();
-    });
-    own.join().unwrap();
-}
-
-#[test]
-fn packets_of_an_interface_are_counted_or_dropped() {
-    in_own_network(|| {
-        for threads in [1, 3] {
-            let words = format!(
-                "monitor --iface lo --memory 16MiB --json --key five-tuple --epoch 1h --threads {threads}"
-            );
-            let mut run = Announced::start(overbank(&words), Run::start);
-            let is_listening = (1..threads).all(|_| run.reach("listening"));
-            assert!(is_listening && run.point().is_none_or(|point| point == "listening"));
-            run.go_on();
-            let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-            let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-            for i in 0..3000usize {
-                assert!(sender.send_to(&[0; 1400][..i % 1400], receiver.local_addr().unwrap()).is_ok());
-            }
-            signal(&run.child, Signal::INT);
-            let ran = run.end();
-            assert_eq!(ran.code, Some(130), "{ran:?}");
-            let report = reports(&ran.out).pop().unwrap();
-            assert_eq!(number(&report["packets"]) + number(&report["dropped"]), 3000, "{report}");
-            let flow = format!("{} > {} udp", sender.local_addr().unwrap(), receiver.local_addr().unwrap());
-            assert_eq!(top(&report)[0], (flow, number(&report["packets"])));
-            let bytes: usize = (0..3000).map(|i| 14 + 20 + 8 + i % 1400).sum();
-            if report["dropped"] == 0 {
-                assert_eq!(number(&report["bytes"]), bytes as u64);
-            }
-            assert_eq!(report["ended"], "interrupt");
-        }
-    });
-}
-
-#[test]
-fn an_interface_that_cannot_be_listened_to_is_named() {
-    let ran = overbank("monitor --iface absent0 --memory 16MiB").run();
-    ran.fails_naming(&["no interface absent0", "there are"]);
-    overbank("monitor --iface lo --pcap x").run().fails_naming(&["--iface"]);
-    // Without the right: another user's process.
-    let mut other = std::process::Command::new("setpriv");
-    other.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--bounding-set=-all"]);
-    let program = tempfile::tempdir().unwrap();
-    let copy = program.path().join("overbank");
-    std::fs::copy(env!("CARGO_BIN_EXE_overbank"), &copy).unwrap();
-    std::fs::set_permissions(program.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let Ok(output) = other.arg(&copy).args(["monitor", "--iface", "lo", "--memory", "16MiB"]).output() else {
-        println!("skipped: there is no `setpriv` command here");
-        return;
-    };
-    let ran = Ran::from(output);
-    if ran.err.starts_with("setpriv") {
-        println!("skipped: the rights of a process cannot be lowered here: {}", ran.err);
-        return;
-    }
-    ran.fails_naming(&["lo", "CAP_NET_RAW", "setcap"]);
 }

@@ -1,15 +1,16 @@
 //! An interface as packets to be counted: a socket for each thread, which the kernel gives packets in turn.
 //!
-//! 1. A thread counts what it receives at once: nothing waits but in its socket.
-//! 2. At the end each thread counts what waits in its socket by then. Packets that came are then counted, or dropped by the kernel, which
+//! 1. A thread counts a block of its ring at once: nothing waits but there.
+//! 2. At the end each thread counts what its socket had taken by then. Packets that came are then counted, or dropped by the kernel, which
 //!    tells how many.
 
 use super::crew::{Crew, Hand, lock};
-use super::packet_socket::PacketSocket;
+use super::packet_socket::{Captured, PacketSocket};
 use crate::announce;
 use crate::failure::Failure;
 use overbank_ingest::capture::{FlowBatch, FlowDecoder, Fragments, LinkType, Packet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::socket_error;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::sync::Mutex;
@@ -17,15 +18,15 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes of a packet that are looked at: headers of links, tags and tunnels take fewer.
-const SNAP_BYTES: usize = 512;
+const SNAP_BYTES: u32 = 512;
 /// Packets of a batch.
-const BATCH: usize = 256;
-/// At the end, packets of a thread that waited: what comes meanwhile is not of the run any more.
-const DRAINED_MAX: usize = 1 << 20;
+const BATCH: u64 = 256;
+/// Blocks that are counted before a thread looks for a new epoch.
+const BLOCKS: usize = 16;
+/// After so many waits without a block there is none: the kernel gives one back sooner.
+const WAITS: u32 = 100;
 /// How long a thread waits for packets before it looks for a new epoch.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// Room for packets that wait, of all sockets together, in the kernel.
-const ROOM_BYTES: u32 = 64 << 20;
 
 const RUNNING: u8 = 0;
 const DRAINING: u8 = 1;
@@ -66,13 +67,18 @@ impl Interface {
         })
     }
 
-    /// A socket for each of so many threads.
-    pub(super) fn sockets(&self, threads: usize) -> Result<Vec<PacketSocket>, Failure> {
+    /// A socket for each of so many threads, whose rings have this room together. They listen from now on.
+    pub(super) fn sockets(&self, threads: usize, room_bytes: usize) -> Result<Vec<PacketSocket>, Failure> {
         // The number of a group is this process's, as far as 16 bits tell it apart.
         let group = std::process::id() as u16;
-        let open = |_| PacketSocket::open(self.index, self.is_loopback, group, ROOM_BYTES / threads as u32);
-        let sockets = (0..threads).map(open).collect::<io::Result<Vec<_>>>();
-        sockets.map_err(|error| told(&self.name, error))
+        let open = |_| PacketSocket::open(self.index, self.is_loopback, group, room_bytes / threads);
+        let listening = || {
+            let sockets = (0..threads).map(open).collect::<io::Result<Vec<_>>>()?;
+            // All of them share what comes before the first takes any.
+            sockets.iter().try_for_each(|socket| socket.listen(SNAP_BYTES))?;
+            Ok(sockets)
+        };
+        listening().map_err(|error| told(&self.name, error))
     }
 
     /// Packets that the kernel dropped so far.
@@ -101,8 +107,9 @@ impl Interface {
     }
 
     /// What a thread does that counts. It turns with the others to the end, whatever becomes of its socket.
-    pub(super) fn count(&self, crew: &Crew, mut hand: Hand<'_>, socket: &PacketSocket, decoder: FlowDecoder) {
-        let mut batch = FlowBatch::new();
+    pub(super) fn count(&self, crew: &Crew, mut hand: Hand<'_>, socket: PacketSocket, decoder: FlowDecoder) {
+        let mut listener =
+            Listener { interface: self, socket, decoder, batch: FlowBatch::new(), taken: 0, counted: 0 };
         let mut has_drained = false;
         announce::at("listening");
         loop {
@@ -111,71 +118,105 @@ impl Interface {
                 return;
             }
             hand.turn();
-            let mut waits = [PollFd::new(socket, PollFlags::IN)];
-            // What is wrong with the socket, receiving will tell; whatever wakes it, it looks again.
-            let _ = poll(if has_drained { &mut [] } else { &mut waits }, Some(&PATIENCE));
             if has_drained {
+                let _ = poll(&mut [], Some(&PATIENCE));
                 continue;
             }
-            let most = if phase == DRAINING { DRAINED_MAX } else { BATCH };
-            let counted = self.count_waiting(crew, &mut hand, socket, decoder, &mut batch, most);
-            if let Err(failure) = counted {
-                lock(&self.failure).get_or_insert(failure);
-                has_drained = true;
+            let counted = match phase {
+                DRAINING => listener.drain(crew, &mut hand),
+                _ => listener.listen(crew, &mut hand),
+            };
+            has_drained = phase == DRAINING || counted.is_err();
+            if let Err(error) = counted {
+                // What came before is counted, as far as that can be had.
+                let _ = listener.drain(crew, &mut hand);
+                lock(&self.failure).get_or_insert(told(&self.name, error));
             }
-            has_drained |= phase == DRAINING;
             self.drained.fetch_add(usize::from(has_drained), Ordering::Release);
         }
     }
+}
 
-    /// Counts what waits, so many packets at most.
-    fn count_waiting(
-        &self,
-        crew: &Crew,
-        hand: &mut Hand<'_>,
-        socket: &PacketSocket,
-        decoder: FlowDecoder,
-        batch: &mut FlowBatch,
-        most: usize,
-    ) -> Result<(), Failure> {
-        for _ in 0..most.div_ceil(BATCH) {
-            if !self.receive(socket, decoder, batch)? {
+/// A thread at its socket.
+struct Listener<'i> {
+    interface: &'i Interface,
+    socket: PacketSocket,
+    decoder: FlowDecoder,
+    batch: FlowBatch,
+    /// Packets that the socket had taken when it was last asked, and those of them that are counted.
+    taken: u64,
+    counted: u64,
+}
+
+impl Listener<'_> {
+    /// Waits for packets, and counts some.
+    fn listen(&mut self, crew: &Crew, hand: &mut Hand<'_>) -> io::Result<()> {
+        self.wait()?;
+        for _ in 0..BLOCKS {
+            if !self.count_block(crew, hand) {
                 break;
             }
-            if crew.has_ports() {
-                lock(&self.fragments).resolve(batch);
-            }
-            hand.count(batch);
         }
-        let dropped = socket.dropped().map_err(|error| told(&self.name, error))?;
-        self.dropped.fetch_add(dropped, Ordering::Relaxed);
+        self.ask()
+    }
+
+    /// Counts what the socket has taken by now, some of which may be in a block that the kernel goes on with.
+    fn drain(&mut self, crew: &Crew, hand: &mut Hand<'_>) -> io::Result<()> {
+        self.ask()?;
+        let mut waits = 0;
+        while self.counted < self.taken && waits < WAITS {
+            if !self.count_block(crew, hand) {
+                self.wait()?;
+                waits += 1;
+            }
+        }
         Ok(())
     }
 
-    /// Fills a batch with what waits; whether there was anything.
-    fn receive(
-        &self,
-        socket: &PacketSocket,
-        decoder: FlowDecoder,
-        batch: &mut FlowBatch,
-    ) -> Result<bool, Failure> {
+    /// Waits for a block, but not longer than the patience.
+    fn wait(&self) -> io::Result<()> {
+        let mut waits = [PollFd::new(&self.socket, PollFlags::IN)];
+        // Whatever else wakes it, it looks again.
+        let _ = poll(&mut waits, Some(&PATIENCE));
+        match waits[0].revents().contains(PollFlags::ERR) {
+            true => Ok(socket_error(&self.socket)??),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts the packets of a block; whether there was one.
+    fn count_block(&mut self, crew: &Crew, hand: &mut Hand<'_>) -> bool {
+        let Self { interface, socket, decoder, batch, counted, .. } = self;
+        let Some(mut block) = socket.next_block() else { return false };
         batch.clear();
-        let time_ns = now_ns();
-        let mut bytes = [0; SNAP_BYTES];
-        for received in 0..BATCH {
-            match socket.receive(&mut bytes) {
-                Ok(Some((filled, wire))) => {
-                    let wire_bytes = u32::try_from(wire.max(filled)).unwrap_or(u32::MAX);
-                    decoder.push(
-                        &Packet { data: &bytes[..filled], wire_bytes, time_ns, link: self.link },
-                        batch,
-                    );
-                }
-                Ok(None) => return Ok(received > 0),
-                Err(error) => return Err(told(&self.name, error)),
+        while let Some(Captured { data, wire_bytes, time_ns }) = block.next_packet() {
+            decoder.push(&Packet { data, wire_bytes, time_ns, link: interface.link }, batch);
+            *counted += 1;
+            if batch.counts().packets == BATCH {
+                interface.count_batch(crew, hand, batch);
             }
         }
-        Ok(true)
+        interface.count_batch(crew, hand, batch);
+        true
+    }
+
+    /// Notes what the socket has received.
+    fn ask(&mut self) -> io::Result<()> {
+        let received = self.socket.received()?;
+        self.taken += received.taken;
+        self.interface.dropped.fetch_add(received.dropped, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Interface {
+    /// Counts a batch, and empties it.
+    fn count_batch(&self, crew: &Crew, hand: &mut Hand<'_>, batch: &mut FlowBatch) {
+        if crew.has_ports() {
+            lock(&self.fragments).resolve(batch);
+        }
+        hand.count(batch);
+        batch.clear();
     }
 }
 
@@ -238,7 +279,7 @@ fn told(name: &str, error: io::Error) -> Failure {
         Some(libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
             "this system has no packet sockets; capture to a pipe instead: tcpdump -w - | overbank monitor --pcap -".to_owned()
         }
-        Some(libc::ENOBUFS | libc::ENOMEM) => "the kernel has no room; give fewer --threads".to_owned(),
+        Some(libc::ENOBUFS | libc::ENOMEM) => "the kernel has no room; give fewer --threads, or less --memory".to_owned(),
         _ => "the system's log may tell why; name another interface".to_owned(),
     };
     Failure::Usage(format!("cannot listen to {name}: {error}; {remedy}"))

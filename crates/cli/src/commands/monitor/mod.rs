@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &MonitorArguments) -> CommandResult {
     let source = match &arguments.iface {
         Some(name) => {
             let interface = Interface::find(name)?;
-            let sockets = interface.sockets(threads)?;
+            let sockets = interface.sockets(threads, shape.ring_bytes(threads)?)?;
             Source::Interface(Box::new(interface), sockets)
         }
         None => Source::Captures(Box::new(capture::open(arguments, &shape, &interrupt)?)),
@@ -216,7 +216,7 @@ impl Conductor<'_> {
             let (_end, turns) = (interface::End(interface), turns);
             start(scope, "gathers", move || gatherer.gather(crew, &turned, || ()))?;
             for (hand, socket) in workers.hands(crew).into_iter().zip(sockets) {
-                start(scope, "listens", move || interface.count(crew, hand, &socket, decoder))?;
+                start(scope, "listens", move || interface.count(crew, hand, socket, decoder))?;
             }
             self.attend(interface, &turns)
         })

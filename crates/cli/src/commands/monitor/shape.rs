@@ -132,6 +132,12 @@ impl Shape {
         chunk * (threads + 2) + batch * threads + self.memory_bytes / DECODER_SHARE
     }
 
+    /// What the rings of an interface have instead, with what is left of the memory: the kernel's blocks are mapped, and so count.
+    pub(super) fn ring_bytes(&self, threads: usize) -> Result<usize, Failure> {
+        let free = self.memory_bytes.saturating_sub(self.held_bytes(threads)?);
+        Ok(usize::try_from(free + self.read_bytes(threads as u64)).unwrap_or(usize::MAX))
+    }
+
     /// The sketches.
     pub(super) fn shapes(&self, hasher: &KeyHasher) -> overbank::Result<Shapes> {
         Ok(Shapes {
