@@ -7,6 +7,8 @@
 //!   ├ Spreaders ────────────┐┌ Changes ────────────────────────────┤
 //!   └ Packet sizes ────────────────────────────────────────────────┘
 //! ```
+//!
+//! Where there is no room for the boxes, the heaviest flows stand alone under their head.
 
 use crate::page::key_text;
 use crate::picture::{facts, signed, size_figures, title};
@@ -29,12 +31,19 @@ pub(crate) struct View<'a> {
 
 /// Lines of the upper boxes, their borders included.
 const FACT_LINES: u16 = 10;
+/// Fewer lines or columns have no room for boxes.
+const BOXED_LINES: u16 = FACT_LINES + 12;
+const BOXED_COLUMNS: u16 = 60;
 /// The widest address of a flow in the lower boxes.
 const NAME_COLUMNS: usize = 44;
 
 /// Draws a view.
 pub(crate) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     let report = view.report;
+    let area = frame.area();
+    if area.height < BOXED_LINES || area.width < BOXED_COLUMNS {
+        return draw_small(frame, area, view);
+    }
     let [head, upper, flows, lower, sizes] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(FACT_LINES),
@@ -42,7 +51,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
         Constraint::Fill(2),
         Constraint::Length(3),
     ])
-    .areas(frame.area());
+    .areas(area);
     draw_head(frame, head, view);
     let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(upper);
     let (packets, monitor): (Vec<_>, Vec<_>) =
@@ -57,6 +66,20 @@ pub(crate) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     let figures = figures.flat_map(|(name, size)| [Span::raw(name).dim(), Span::raw(format!(" {size}  "))]);
     let sizes_box = Block::bordered().title("Packet sizes in bytes");
     frame.render_widget(Paragraph::new(Line::from_iter(figures)).block(sizes_box), sizes);
+}
+
+fn draw_small(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
+    let packets = units::count(view.report.packets.packets);
+    let head =
+        Line::from(vec![Span::raw(packets).bold(), Span::raw(format!(" {}/s", units::rate(view.rate)))]);
+    let flow = |flow: &TopFlow| {
+        Line::from(vec![
+            Span::raw(units::bound(flow.size.estimate)).bold(),
+            Span::raw(format!(" {}", flow.key)),
+        ])
+    };
+    let lines: Vec<Line<'_>> = [head].into_iter().chain(view.report.top.iter().map(flow)).collect();
+    frame.render_widget(Paragraph::new(lines), area);
 }
 
 /// Whether a fact tells how the monitor fares.
@@ -248,7 +271,14 @@ mod tests {
                 drawn(&report(), columns, lines);
             }
         }
-        let small = drawn(&report(), 80, 24);
-        assert!(small.contains("10.0.0.1:80") && small.contains("packets"), "{small}");
+        let boxed = drawn(&report(), 80, 24);
+        assert!(boxed.contains("10.0.0.1:80") && boxed.contains("packets"), "{boxed}");
+        for (columns, lines) in [(20, 5), (300, 5), (20, 100)] {
+            let small = drawn(&report(), columns, lines);
+            assert!(
+                small.starts_with("4,711 1.23 M/s") && small.contains("\n1,300 10.0.0.1:80 >"),
+                "{small}"
+            );
+        }
     }
 }

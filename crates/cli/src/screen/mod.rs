@@ -1,5 +1,8 @@
 //! The full-screen view: the terminal is taken when it opens, and given back however the process ends.
 //!
+//! Drawn by ratatui, with crossterm alone: it sends a terminal what has changed, fits any size, and draws into memory for tests. A thousand
+//! crates draw by it, and it is released several times a year.
+//!
 //! 1. Between [`Screen::open`] and its drop, the terminal shows keys to nobody and has a screen of its own.
 //! 2. [`restore`] gives it back: at the drop, in a panic, and before a second signal ends the process.
 

@@ -58,6 +58,12 @@ impl Epochs {
         })
     }
 
+    /// How long it is from this time until the current epoch ends.
+    pub(super) fn left(&self, time_ns: u64) -> Option<Duration> {
+        let Current { span, .. } = self.current?;
+        self.length_ns.map(|_| Duration::from_nanos(span.end_ns.saturating_sub(time_ns)))
+    }
+
     /// The next packet begins an epoch.
     pub(super) fn end(&mut self) {
         self.current = None;
@@ -76,6 +82,8 @@ mod tests {
         assert_eq!(epochs.span(false), None);
         assert!(epochs.take(17 * SECOND) && epochs.take(19 * SECOND) && epochs.take(20 * SECOND - 1));
         assert!(epochs.take(3 * SECOND), "what is late is of the current epoch");
+        let left = [17, 20, 30].map(|seconds| epochs.left(seconds * SECOND));
+        assert_eq!(left, [3, 0, 0].map(|seconds| Some(Duration::from_secs(seconds))));
         assert_eq!(epochs.span(true), Some(Span { start_ns: 10 * SECOND, end_ns: 20 * SECOND }));
         assert!(!epochs.take(20 * SECOND) && !epochs.take(95 * SECOND));
         epochs.end();
@@ -90,6 +98,7 @@ mod tests {
         for is_over in [false, true] {
             assert_eq!(epochs.span(is_over), Some(Span { start_ns: 10, end_ns: u64::MAX }));
         }
+        assert_eq!((epochs.left(10), Epochs::new(Some(Duration::from_secs(1))).left(10)), (None, None));
     }
 
     #[test]

@@ -241,7 +241,7 @@ impl Conductor<'_> {
                 continue;
             }
             let now = Instant::now();
-            let patience = now + PATIENCE;
+            let patience = now + epochs.left(interface::now_ns()).map_or(PATIENCE, |left| left.min(PATIENCE));
             let due = self.reports.display.wakes(alarm.due).map_or(patience, |due| due.min(patience));
             pace.wait(due.saturating_duration_since(now));
             self.reports.look(&mut alarm, Some(interface.dropped()), epochs.span(false))?;
