@@ -30,7 +30,7 @@ pub(super) type Sums = FlowSums<FlowBytes, 5>;
 
 /// The longest ring, in messages by their logarithm; where less is counted, the shortest.
 const LG_RING_MAX: u32 = 10;
-const LG_RING_MIN: u32 = 8;
+const LG_RING_MIN: u32 = 7;
 /// Parts of the memory that are a unit.
 const UNITS: u64 = 4096;
 /// Less has no room for sketches that say anything.
@@ -151,7 +151,7 @@ impl Shape {
 
     /// What is kept of each, in the order of their names.
     pub(super) fn kept(&self) -> [Kept; SKETCHES.len()] {
-        let lg_ring = self.unit.ilog2().saturating_sub(4).clamp(LG_RING_MIN, LG_RING_MAX);
+        let lg_ring = self.unit.ilog2().saturating_sub(5).clamp(LG_RING_MIN, LG_RING_MAX);
         let short = |keys: u64| Kept { keys: keys as usize, epochs: 1, lg_ring: LG_RING_MIN };
         let flows = Kept { keys: self.heavy_keys(), epochs: 2, lg_ring };
         [flows, short(1), short(self.unit / 32), short(self.unit / 128), short(1)]
