@@ -15,9 +15,12 @@ fn in_own_network(test: impl FnOnce() + Send + 'static) {
     let own = std::thread::spawn(|| {
         // This thread alone goes there, and the processes that it starts.
         #[allow(deprecated, reason = "what replaces it is not safe; no file is shared that this would split")]
-        let gone = rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNET);
-        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
-        if gone.is_err() || !up.is_ok_and(|status| status.success()) {
+        let gone = rustix::thread::unshare(
+            rustix::thread::UnshareFlags::NEWNET | rustix::thread::UnshareFlags::NEWNS,
+        );
+        // Interfaces of a network are found in the /sys that was mounted there.
+        let mounted = gone.is_ok() && run("mount", &["--make-rprivate /", "-t sysfs sysfs /sys"]);
+        if !mounted || !ip(&["link set lo up"]) {
             println!("skipped: no network of its own can be had here: {gone:?}");
             return;
         }
@@ -61,8 +64,12 @@ fn packets_of_an_interface_are_counted_or_dropped() {
 
 /// Runs `ip` with each of these; whether all succeed.
 fn ip(commands: &[&str]) -> bool {
+    run("ip", commands)
+}
+
+fn run(program: &str, commands: &[&str]) -> bool {
     commands.iter().all(|words| {
-        let status = std::process::Command::new("ip").args(words.split_whitespace()).status();
+        let status = std::process::Command::new(program).args(words.split_whitespace()).status();
         status.is_ok_and(|status| status.success())
     })
 }
