@@ -11,6 +11,9 @@
 
 use crate::KeyHash;
 
+/// Of the votes against to the least votes, what gives the slot away: the paper's lambda.
+const LAMBDA: u128 = 8;
+
 /// Keys of a bucket: what leaves one word of each cache line for the bucket's own.
 pub(crate) const SLOTS: usize = 7;
 
@@ -27,10 +30,52 @@ pub(crate) struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == 192);
 
+/// What becomes of a weight that comes to a bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Vote {
+    /// The key has this slot, whose votes have grown by it.
+    Own(usize),
+    /// The key may have this slot, which is free.
+    Free(usize),
+    /// The key has none: it voted against those that have, and goes to the light part.
+    Against,
+    /// The same, and the votes against are enough for the key to have this slot.
+    Wins(usize),
+}
+
 impl Bucket {
     /// Seven free slots.
     pub(super) fn with_against(against: u64) -> Self {
         Self { against, ..Self::default() }
+    }
+
+    /// Counts a weight above 0 for its key, or against those that have slots.
+    #[inline]
+    pub(super) fn vote(&mut self, hash: KeyHash, weight: u64) -> Vote {
+        match self.find(hash) {
+            Some(slot) => {
+                self.votes[slot] = self.votes[slot].saturating_add(weight);
+                Vote::Own(slot)
+            }
+            None => self.vote_absent(weight),
+        }
+    }
+
+    fn vote_absent(&mut self, weight: u64) -> Vote {
+        if let Some(slot) = self.free() {
+            return Vote::Free(slot);
+        }
+        let slot = self.least();
+        self.against = self.against.saturating_add(weight);
+        let is_enough = u128::from(self.against) >= LAMBDA * u128::from(self.votes[slot]);
+        if is_enough { Vote::Wins(slot) } else { Vote::Against }
+    }
+
+    /// Gives a slot to the key that won it.
+    pub(super) fn replace(&mut self, slot: usize, hash: KeyHash, votes: u64, flag: bool) {
+        self.set(slot, hash, votes, flag);
+        // As in the paper, the vote that decided stays.
+        self.against = votes;
     }
 
     /// The slot of a key that is present.

@@ -36,6 +36,7 @@
 mod bucket;
 mod distribution;
 
+use bucket::Vote;
 pub(crate) use bucket::{Bucket, SLOTS};
 
 use super::format::{self, Decoder, Encoder};
@@ -48,8 +49,6 @@ use crate::{KeyHash, Result};
 use keyhash::range_of;
 use std::collections::BTreeMap;
 
-/// Of the votes against to the least votes, what gives the slot away: the paper's lambda.
-const LAMBDA: u128 = 8;
 /// The shape's fields in the payload.
 const SHAPE_BYTES: usize = 4 * size_of::<u32>() + 2 * size_of::<u64>();
 /// A bucket's own fields, and a slot without its key.
@@ -116,12 +115,13 @@ impl Elastic {
     #[inline]
     pub fn update(&mut self, hash: KeyHash, key: &[u8], weight: u64) {
         self.total_weight = self.total_weight.saturating_add(weight);
+        if weight == 0 {
+            return;
+        }
         let at = range_of(hash.high(), self.buckets.len() as u64) as usize;
-        let bucket = &mut self.buckets[at];
-        match bucket.find(hash) {
-            Some(slot) => bucket.votes[slot] = bucket.votes[slot].saturating_add(weight),
-            None if weight > 0 => self.update_absent(at, hash, key, weight),
-            None => {}
+        let vote = self.buckets[at].vote(hash, weight);
+        if !matches!(vote, Vote::Own(_)) {
+            self.update_absent(at, vote, hash, key, weight);
         }
     }
 
@@ -419,28 +419,21 @@ impl Elastic {
         size_of::<Self>() + buckets + self.keys.memory_bytes() + self.light.memory_bytes()
     }
 
-    /// Counts a key that has no slot.
-    fn update_absent(&mut self, at: usize, hash: KeyHash, key: &[u8], weight: u64) {
+    /// Counts a key that had no slot when it voted.
+    fn update_absent(&mut self, at: usize, vote: Vote, hash: KeyHash, key: &[u8], weight: u64) {
         let bucket = &mut self.buckets[at];
-        let slot = match bucket.free() {
-            Some(slot) => {
+        let slot = match vote {
+            Vote::Own(_) => return,
+            Vote::Against => return self.light.update(hash, weight),
+            Vote::Free(slot) => {
                 bucket.set(slot, hash, weight, false);
                 slot
             }
-            None => {
-                let slot = bucket.least();
-                let least = bucket.votes[slot];
-                bucket.against = bucket.against.saturating_add(weight);
-                if u128::from(bucket.against) < LAMBDA * u128::from(least) {
-                    self.light.update(hash, weight);
-                    return;
-                }
+            Vote::Wins(slot) => {
                 // What the new key has in the light part is known before the old one's votes come on top.
                 let flag = self.light.estimate(hash) > 0;
-                self.light.update(bucket.hash(slot), least);
-                bucket.set(slot, hash, weight, flag);
-                // As in the paper, the vote that decided stays.
-                bucket.against = weight;
+                self.light.update(bucket.hash(slot), bucket.votes[slot]);
+                bucket.replace(slot, hash, weight, flag);
                 slot
             }
         };
