@@ -17,6 +17,7 @@
 //! | [`Quantiles`]     | DDSketch              | quantiles of a value, such as the length of packets            |
 //! | [`FlowSums`]      | UnivMon               | L2, entropy, number of flows, any such sum; heavy changes      |
 //! | [`FlowParts`]     | CocoSketch            | sizes of flows and of any part of their keys, without bias     |
+//! | [`ElasticFlows`]  | Elastic sketch        | heavy flows exactly, none too low; how sizes are distributed   |
 //!
 //! Each gives the sketch of an epoch, or of several, as a value of [`sketch`](crate::sketch), to be asked, merged and kept.
 //!
@@ -40,7 +41,7 @@
 //! A worker has 16 bytes more for each counter once one has outgrown its byte, which takes a full ring or a weight of 2^39.
 //!
 //! A sketch whose counters have a key each is kept likewise, by workers, an aggregator and readers of its own: [`FlowParts`], by
-//! [`MonitorOptions::start_parts`].
+//! [`MonitorOptions::start_parts`], and [`ElasticFlows`], by [`MonitorOptions::start_elastic`].
 //!
 //! Source: Zhang, Chen, Liu, "OctoSketch: enabling real-time, continuous network monitoring over multiple cores" (NSDI 2024).
 //!
@@ -83,6 +84,7 @@ pub use count_min::{FlowSizes, Packet};
 pub use count_sketch::{SignedPacket, SignedSizes};
 pub use distinct::{Distinct, DistinctFlows, LogLogFlows, Registers};
 pub use key::{Flow, Hashed, Key, KeyBytes};
+pub use keyed::{ElasticAggregator, ElasticFlows, ElasticMonitor, ElasticReader, ElasticWorker};
 pub use keyed::{FlowParts, PartsAggregator, PartsMonitor, PartsReader, PartsWorker};
 pub use monitored::{Monitored, ReadCounters, Weighed};
 pub use poller::{Poller, Refused};

@@ -68,6 +68,11 @@ impl Tally {
         self.table[cell].load(Ordering::Relaxed)
     }
 
+    /// Raises a counter to a sum that no message brought.
+    pub(super) fn raise(&self, cell: usize, sum: u64) {
+        self.table[cell].store(sum, Ordering::Relaxed);
+    }
+
     /// Empties a counter of an epoch that is over.
     pub(super) fn clear(&self, cell: usize) {
         self.table[cell].store(0, Ordering::Relaxed);
@@ -75,10 +80,26 @@ impl Tally {
 
     /// `sums[i]` = counter `places[i]` as if one sketch had seen all traffic.
     pub(super) fn read<R: Rule>(&self, lanes: &[Lane], places: &[u32], sums: &mut [u64]) {
+        self.read_raised::<R>(lanes, places, sums, None);
+    }
+
+    /// As [`read`](Self::read), of counters of which one has been [raised](Self::raise) to a sum, whether or not this is seen yet.
+    pub(super) fn read_raised<R: Rule>(
+        &self,
+        lanes: &[Lane],
+        places: &[u32],
+        sums: &mut [u64],
+        raised: Option<(u64, u64)>,
+    ) {
         let mut numbers = [0; WORKERS_MAX];
         let numbers = &mut numbers[..lanes.len()];
         loop {
-            let is_whole = self.read_table::<R>(lanes, places, numbers, sums)
+            let is_table_whole = self.read_table::<R>(lanes, places, numbers, sums);
+            if let Some((cell, sum)) = raised {
+                let raised = places.iter().zip(&mut *sums).filter(|at| u64::from(*at.0) == cell);
+                raised.for_each(|at| *at.1 = sum.max(*at.1));
+            }
+            let is_whole = is_table_whole
                 && lanes.iter().zip(&*numbers).all(|(lane, &applied)| lane.read::<R>(places, applied, sums));
             if is_whole {
                 return;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   versions  │ 14 │ 3 │ 8 │ …                    a block: odd while one of its slots is being changed
-//!   slots     │ count │ flow │ count │ flow │ …   `block_slots` a block; free where the count is 0
+//!   slots     │ count │ flow │ count │ flow │ …   `block_slots` a block; free where the count is 0, unless it is kept
+//!   marks     │ 0b1011 │ 0 │ …                    a block: which of its first 32 slots are kept, and which of these are flagged
 //!   change    │ slot │ source │ number │ count │ flow │    what the slot holds when the change under way is done
 //! ```
 //!
@@ -12,6 +13,8 @@
 //! 3. `change` is not written anew before the version is even. So who finds one odd version at the beginning and at the end read
 //!    whole words of one change, and who finds one even version read words that no change touched.
 //! 4. A read repeats only if one of its block's slots was changed meanwhile. A writer that stops, wherever it is, holds nobody up.
+//! 5. A slot that is kept has its flow also while it counts 0. It is marked so in the change that gives it to the flow; if the flow is
+//!    flagged, that is said before, and that another was, is taken back after: readers may find a flag too much, and none too few.
 //!
 //! Cost: a change is two stores of the version, one of each word that changes and of its copy; fences are instructions only on
 //! processors that reorder stores.
@@ -25,6 +28,8 @@ use crate::bits::prefetch::prefetch;
 const CHANGE_HEAD: usize = 4;
 /// The words of a cache line.
 const LINE: usize = 8;
+/// Where the flags begin in a block's marks.
+const FLAGS: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Blocks {
@@ -34,6 +39,7 @@ pub(super) struct Blocks {
     slot_words: usize,
     block_slots: usize,
     versions: Box<[AtomicU64]>,
+    marks: Box<[AtomicU64]>,
     change: Padded<Box<[AtomicU64]>>,
 }
 
@@ -57,7 +63,7 @@ impl Blocks {
         let words = zeros(blocks * block_slots * slot_words + LINE);
         let first = words.as_ptr().align_offset(size_of::<u64>() * LINE).min(LINE);
         let change = Padded(zeros(CHANGE_HEAD + flow_words));
-        Self { words, first, slot_words, block_slots, versions: zeros(blocks), change }
+        Self { words, first, slot_words, block_slots, versions: zeros(blocks), marks: zeros(blocks), change }
     }
 
     pub(super) fn blocks(&self) -> usize {
@@ -134,8 +140,52 @@ impl Blocks {
         version.store(before + 2, Ordering::Release);
     }
 
-    /// Calls `see(count, flow)` with what these slots of a block, numbered within it, held at one moment, if anything, and with what
-    /// `now` said at the same one; the message to which a change under way belongs counts as arrived.
+    /// Says that a slot of a block, numbered within it, goes to a flow that is flagged: before the change.
+    pub(super) fn flag(&self, block: usize, at: usize) {
+        let marks = &self.marks[block];
+        marks.store(load(marks) | 1 << (FLAGS + at), Ordering::Relaxed);
+    }
+
+    /// Marks a slot of a block, numbered within it, as kept by a flow that is flagged or not: in the change that gives it to the flow.
+    pub(super) fn keep(&self, block: usize, at: usize, is_flagged: bool) {
+        let marks = &self.marks[block];
+        let others = load(marks) & !(1 << (FLAGS + at));
+        marks.store(others | 1 << at | u64::from(is_flagged) << (FLAGS + at), Ordering::Relaxed);
+    }
+
+    /// Marks a block of which nobody reads: which of its slots are kept, and which of these are flagged.
+    pub(super) fn mark(&self, block: usize, kept: u64, flagged: u64) {
+        self.marks[block].store(kept | flagged << FLAGS, Ordering::Relaxed);
+    }
+
+    /// Whether a flow, by the first words of its key, is flagged in a block, or has no slot there while others keep them all.
+    pub(super) fn is_in_doubt(&self, block: usize, identity: [u64; 2]) -> bool {
+        let version = &self.versions[block];
+        loop {
+            let before = version.load(Ordering::Acquire);
+            let marks = load(&self.marks[block]);
+            let changed = (!before.is_multiple_of(2)).then(|| load(&self.change.0[0]));
+            let mut own = None;
+            for at in 0..self.block_slots {
+                let slot = block * self.block_slots + at;
+                let is_new = changed == Some((slot as u64) << 1 | 1);
+                let words = if is_new { &self.change.0[CHANGE_HEAD..] } else { &self.slot(slot)[1..] };
+                let is_kept = is_new || marks >> at & 1 == 1;
+                if is_kept && words.iter().zip(identity).all(|(word, own)| load(word) == own) {
+                    own = Some(at);
+                }
+            }
+            fence(Ordering::Acquire);
+            if version.load(Ordering::Relaxed) == before {
+                let all = (1 << self.block_slots) - 1;
+                return own.map_or(marks & all == all, |at| marks >> (FLAGS + at) & 1 == 1);
+            }
+            spin_loop();
+        }
+    }
+
+    /// Appends what these slots of a block, numbered within it, held at one moment, if anything or if they are kept; and what `now` said
+    /// at the same one. The message to which a change under way belongs counts as arrived.
     pub(super) fn read<F: Key, T>(
         &self,
         block: usize,
@@ -152,13 +202,14 @@ impl Blocks {
                 moment = Moment { source: source as usize, number };
                 changed = Some((head >> 1, head & 1 == 1, count));
             }
+            let marks = load(&self.marks[block]);
             for &at in wanted {
                 let slot = block * self.block_slots + at as usize;
                 let (count, is_new) = match changed {
                     Some((changed, is_new, count)) if changed == slot as u64 => (count, is_new),
                     _ => (self.count(slot), false),
                 };
-                if count > 0 {
+                if count > 0 || marks != 0 && marks >> at & 1 == 1 {
                     let flow = if is_new { load_key(&self.change.0[CHANGE_HEAD..]) } else { self.flow(slot) };
                     held.push((count, flow));
                 }
@@ -176,6 +227,7 @@ impl Blocks {
     /// Frees the slots of a block that nobody writes or believes any more.
     pub(super) fn clear(&self, block: usize) {
         (block * self.block_slots..(block + 1) * self.block_slots).for_each(|slot| self.set_count(slot, 0));
+        self.marks[block].store(0, Ordering::Relaxed);
     }
 
     #[inline(always)]

@@ -8,6 +8,7 @@ use super::monitored::Monitored;
 use super::post::{Claim, Post};
 use super::shared::Shared;
 use super::table::Table;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What differs between sketches of slots.
@@ -16,6 +17,10 @@ pub(super) trait Bucketed: Sized + std::fmt::Debug + Send + Sync + 'static {
     type Key: Key;
     /// Counters beside the slots.
     type Light: Monitored<Key = ()> + std::fmt::Debug;
+    /// What the aggregator alone has.
+    type Own: std::fmt::Debug + Send;
+    /// Whether an epoch's slots are to be [concluded](Self::conclude).
+    const CONCLUDES: bool = false;
 
     /// How many blocks of slots there are.
     fn blocks(&self) -> usize;
@@ -29,14 +34,20 @@ pub(super) trait Bucketed: Sized + std::fmt::Debug + Send + Sync + 'static {
     /// Applies message `number` of a worker, to a block of either half.
     fn apply(
         all: &All<Self>,
-        random: &mut u64,
+        own: &mut Self::Own,
         from: (usize, u64),
         block: usize,
         claim: Claim<Hashed<Self::Key>>,
     );
 
-    /// Counts what a worker left in a block of an epoch that is over, and that is in the archive at `place` of those kept.
-    fn adopt(all: &All<Self>, random: &mut u64, place: usize, block: usize, claim: Claim<Hashed<Self::Key>>);
+    /// Counts what a worker left in a block, of those of a half, of an epoch that is over, where it is kept.
+    fn adopt(all: &All<Self>, own: &mut Self::Own, epoch: u64, block: usize, claim: Claim<Hashed<Self::Key>>);
+
+    /// Says of the flows of a block, of those of a half, what only the workers' slots tell, when all that these left is counted.
+    fn conclude(_all: &All<Self>, _own: &mut Self::Own, _epoch: u64, _block: usize) {}
+
+    /// Clears what there is besides slots and counters, as much of it as goes with these blocks of an epoch's half.
+    fn clear(_all: &All<Self>, _epoch: u64, _blocks: Range<usize>) {}
 }
 
 #[derive(Debug)]
@@ -70,6 +81,19 @@ impl<S: Bucketed> All<S> {
         (epoch % 2) as usize * self.sketch.blocks()
     }
 
+    /// The live epoch that a block, of those of both halves, is of.
+    pub(super) fn epoch_of(&self, block: usize) -> u64 {
+        let (epoch, _) = self.base.control();
+        let is_current = block / self.sketch.blocks() == (epoch % 2) as usize;
+        if is_current { epoch } else { epoch - 1 }
+    }
+
+    /// Of `count` things those that go with these blocks of a half.
+    pub(super) fn share(&self, blocks: &Range<usize>, count: usize) -> Range<usize> {
+        let share = count.div_ceil(self.sketch.blocks());
+        (blocks.start * share).min(count)..(blocks.end * share).min(count)
+    }
+
     /// Where an epoch that is over is kept.
     pub(super) fn place(&self, epoch: u64) -> usize {
         (epoch % self.archive.len() as u64) as usize
@@ -92,16 +116,11 @@ impl<S: Bucketed> All<S> {
         self.whole(epoch, 0..self.sketch.blocks(), &wanted)
     }
 
-    fn whole(
-        &self,
-        epoch: u64,
-        blocks: std::ops::Range<usize>,
-        wanted: &[u32],
-    ) -> Option<Vec<(u64, Hashed<S::Key>)>> {
+    fn whole(&self, epoch: u64, blocks: Range<usize>, wanted: &[u32]) -> Option<Vec<(u64, Hashed<S::Key>)>> {
         let live = || {
             let (mut all, mut held, first) = (Vec::new(), Vec::new(), self.first_block(epoch));
             for block in blocks.clone() {
-                self.table.read(&self.posts, first + block, wanted, &mut held);
+                self.table.read(&self.posts, first + block, wanted, &mut held, || ());
                 all.append(&mut held);
             }
             all
@@ -130,6 +149,13 @@ pub(super) fn summed<K: Key>(mut flows: Vec<(u64, Hashed<K>)>) -> Vec<(u64, Hash
     });
     flows.sort_unstable_by_key(|flow| (std::cmp::Reverse(flow.0), flow.1.hash));
     flows
+}
+
+/// Looks at each of the epochs `first..=last`; `None` where there is none, or one of them is not there.
+pub(super) fn over(first: u64, last: u64, mut look: impl FnMut(u64) -> Option<()>) -> Option<()> {
+    let mut epochs = first..=last;
+    (!epochs.is_empty()).then_some(())?;
+    epochs.try_for_each(&mut look)
 }
 
 /// No counters.

@@ -30,8 +30,7 @@ pub(super) struct Gatherer<S: Bucketed> {
     settling: Option<Settling>,
     tau_max_seen: u8,
     messages: u64,
-    /// The state of the generator.
-    random: u64,
+    own: S::Own,
 }
 
 /// How far an epoch that is over is settled. Numbers are of blocks, and of as many counters for each as make up all.
@@ -43,17 +42,19 @@ enum Settling {
     Adding(usize),
     /// What workers below the first, and the first below the second, left is in the archive.
     Adopting(usize, usize),
+    /// Blocks below this are concluded.
+    Concluding(usize),
     /// Blocks below this are free.
     Clearing(usize),
 }
 
 impl<S: Bucketed> Gatherer<S> {
-    pub(super) fn new(all: Arc<All<S>>, policy: Allocation, threshold: Threshold, random: u64) -> Self {
+    pub(super) fn new(all: Arc<All<S>>, policy: Allocation, threshold: Threshold, own: S::Own) -> Self {
         let receivers = || all.posts.iter().map(|_| Receiver::default()).collect();
         let (receivers, light) = (receivers(), receivers());
         let tau_max_seen = threshold.tau();
         all.base.set_control(0, tau_max_seen);
-        Self { all, receivers, light, policy, threshold, settling: None, tau_max_seen, messages: 0, random }
+        Self { all, receivers, light, policy, threshold, settling: None, tau_max_seen, messages: 0, own }
     }
 
     pub(super) fn poll(&mut self, clock: impl Fn() -> u64) -> Polled {
@@ -110,11 +111,11 @@ impl<S: Bucketed> Gatherer<S> {
     }
 
     fn take(&mut self, worker: usize, limit: u64) -> u64 {
-        let (all, random) = (&*self.all, &mut self.random);
+        let (all, own) = (&*self.all, &mut self.own);
         let receiver = &mut self.receivers[worker];
         let slots =
             all.posts[worker].ring.take(receiver, limit, |number, word, claim: Claim<Hashed<S::Key>>| {
-                S::apply(all, random, (worker, number), message::cell(word), claim);
+                S::apply(all, own, (worker, number), message::cell(word), claim);
             });
         let receiver = &mut self.light[worker];
         let light = all.base.lanes[worker].ring.take(receiver, limit, |number, word, (): ()| {
@@ -131,12 +132,17 @@ impl<S: Bucketed> Gatherer<S> {
         let (first, place) = (all.first_block(old), all.place(old));
         let (blocks, block_slots) = (all.sketch.blocks(), all.sketch.block_slots());
         let (archived, archive) = (&all.base.archive[place], &all.archive[place]);
-        let some = |from: usize| from..blocks.min(from + SETTLED_AT_ONCE.div_ceil(block_slots));
+        let share = block_slots.max(all.share(&(0..1), all.base.sketch.cells()).len());
+        let some = |from: usize| from..blocks.min(from + SETTLED_AT_ONCE.div_ceil(share));
         // The counters that go with these blocks.
-        let cells = |from: usize| {
-            let (range, cells) = (some(from), all.base.sketch.cells());
-            let share = cells.div_ceil(blocks);
-            (range.start * share).min(cells)..(range.end * share).min(cells)
+        let cells = |from: usize| all.share(&some(from), all.base.sketch.cells());
+        let ended = || {
+            archived.weight.store(all.base.live_weight(old), Ordering::Relaxed);
+            archived.tag.store(old + 1, Ordering::Release);
+            all.base.closed.store(old + 1, Ordering::Release);
+            // Whoever reads a slot that was freed will see the epoch closed.
+            fence(Ordering::Release);
+            Some(Settling::Clearing(0))
         };
         self.settling = match settling {
             Settling::Leaving => {
@@ -173,7 +179,7 @@ impl<S: Bucketed> Gatherer<S> {
                     let count = left.count(slot);
                     if count > 0 {
                         let claim = Claim { count, flow: left.flow(slot) };
-                        S::adopt(&all, &mut self.random, place, block, claim);
+                        S::adopt(&all, &mut self.own, old, block, claim);
                     }
                 }
                 let end = some(from).end;
@@ -181,14 +187,18 @@ impl<S: Bucketed> Gatherer<S> {
                     Some(Settling::Adopting(worker, end))
                 } else if worker + 1 < all.posts.len() {
                     Some(Settling::Adopting(worker + 1, 0))
+                } else if S::CONCLUDES {
+                    Some(Settling::Concluding(0))
                 } else {
-                    archived.weight.store(all.base.live_weight(old), Ordering::Relaxed);
-                    archived.tag.store(old + 1, Ordering::Release);
-                    all.base.closed.store(old + 1, Ordering::Release);
-                    // Whoever reads a slot that was freed will see the epoch closed.
-                    fence(Ordering::Release);
-                    Some(Settling::Clearing(0))
+                    ended()
                 }
+            }
+            Settling::Concluding(from) => {
+                // Each looks at the slots of all workers.
+                let at_once = SETTLED_AT_ONCE.div_ceil(block_slots * all.posts.len());
+                let end = blocks.min(from + at_once);
+                (from..end).for_each(|block| S::conclude(&all, &mut self.own, old, block));
+                if end < blocks { Some(Settling::Concluding(end)) } else { ended() }
             }
             Settling::Clearing(from) => {
                 for cell in cells(from).map(|cell| all.base.base(old) + cell) {
@@ -199,6 +209,7 @@ impl<S: Bucketed> Gatherer<S> {
                     all.table.blocks.clear(block);
                     all.posts.iter().for_each(|post| post.blocks.clear(block));
                 }
+                S::clear(&all, old, some(from));
                 let end = some(from).end;
                 if end < blocks {
                     Some(Settling::Clearing(end))

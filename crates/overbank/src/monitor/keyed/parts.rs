@@ -17,7 +17,7 @@
 //! Source: "CocoSketch" (SIGCOMM 2021), section 4; OctoSketch, section 4.4.
 
 use super::blocks::Blocks;
-use super::bucketed::{All, Bucketed, NoLight, summed};
+use super::bucketed::{All, Bucketed, NoLight, over, summed};
 use super::gatherer::Gatherer;
 use super::key::{Hashed, Key};
 use super::message::CELLS_MAX;
@@ -206,6 +206,8 @@ impl<K: Key, const D: usize> FlowParts<K, D> {
 impl<K: Key, const D: usize> Bucketed for FlowParts<K, D> {
     type Key = K;
     type Light = NoLight;
+    /// The state of the generator.
+    type Own = u64;
 
     fn blocks(&self) -> usize {
         self.blocks as usize
@@ -227,11 +229,11 @@ impl<K: Key, const D: usize> Bucketed for FlowParts<K, D> {
         claim: Claim<Hashed<K>>,
     ) {
         let (slot, count, taker) = all.sketch.settle(&all.table.blocks, block, random, claim);
-        all.table.apply(worker, number, (block, slot), count, taker);
+        all.table.apply(worker, number, (block, slot), count, taker, || ());
     }
 
-    fn adopt(all: &All<Self>, random: &mut u64, place: usize, block: usize, claim: Claim<Hashed<K>>) {
-        let archive = &all.archive[place];
+    fn adopt(all: &All<Self>, random: &mut u64, epoch: u64, block: usize, claim: Claim<Hashed<K>>) {
+        let archive = &all.archive[all.place(epoch)];
         let (slot, count, taker) = all.sketch.settle(archive, block, random, claim);
         archive.change(block, slot, count, taker, super::blocks::Moment::NONE, || ());
     }
@@ -501,11 +503,4 @@ impl<K: Key, const D: usize> PartsReader<K, D> {
         })?;
         Some(summed(flows))
     }
-}
-
-/// Looks at each of the epochs `first..=last`; `None` where there is none, or one of them is not there.
-fn over(first: u64, last: u64, mut look: impl FnMut(u64) -> Option<()>) -> Option<()> {
-    let mut epochs = first..=last;
-    (!epochs.is_empty()).then_some(())?;
-    epochs.try_for_each(&mut look)
 }

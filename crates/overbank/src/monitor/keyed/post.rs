@@ -9,7 +9,8 @@
 //! 1. A slot is emptied and its message counts as sent in one step, that of [`Blocks::change`].
 //! 2. Nothing is lost where the ring is full: the slot goes on counting in 64 bits, and is sent when it is next added to, or by the next
 //!    [`publish`](Post::publish) that finds room.
-//! 3. For every addition that had ended when a read began, the read finds its weight once: in a slot, or in a message that the reader was
+//! 3. A slot that is kept is emptied likewise, and stays its flow's until it is given to another.
+//! 4. For every addition that had ended when a read began, the read finds its weight once: in a slot, or in a message that the reader was
 //!    not told to have been applied.
 
 use super::blocks::{Blocks, Moment};
@@ -131,12 +132,68 @@ impl Post {
         self.ring.stage(&mut seat.sender, block, 0, Some(claim));
         if self.blocks.count(slot) == 0 {
             self.ring.complete(&mut seat.sender);
-            return;
+        } else {
+            self.complete::<F>(seat, (block, slot), 0, None, || ());
         }
+    }
+
+    /// Ends the message that is staged by the change of its slot, of which `meanwhile` is part.
+    fn complete<F: Key>(
+        &self,
+        seat: &mut Seat,
+        (block, slot): (usize, usize),
+        count: u64,
+        taker: Option<F>,
+        meanwhile: impl FnOnce(),
+    ) {
         // The sequence is odd: the message under way is the one that makes up the pair.
         let number = self.ring.sequence() / 2 + 1;
         let moment = Moment { source: 0, number };
-        self.blocks.change::<F>(block, slot, 0, None, moment, || self.ring.complete(&mut seat.sender));
+        self.blocks.change(block, slot, count, taker, moment, || {
+            meanwhile();
+            self.ring.complete(&mut seat.sender);
+        });
+    }
+
+    /// Gives a slot to a flow that keeps it from now on, and sends what the flow before it left there; false, and nothing is changed,
+    /// where the ring has no room for that.
+    pub(super) fn give<F: Key>(
+        &self,
+        seat: &mut Seat,
+        (block, slot): (usize, usize),
+        claim: Claim<F>,
+        is_flagged: bool,
+        tau: u8,
+    ) -> bool {
+        let Claim { count, flow } = claim;
+        let (left, is_due) = (self.blocks.count(slot), count >= u64::from(tau));
+        let has_room = (left > 0 || is_due) && self.ring.has_room(&mut seat.sender);
+        if left > 0 && !has_room {
+            seat.kept += 1;
+            return false;
+        }
+        let at = slot - block * self.blocks.block_slots();
+        if is_flagged {
+            self.blocks.flag(block, at);
+        }
+        let keep = || self.blocks.keep(block, at, is_flagged);
+        if left > 0 {
+            let left = Claim { count: left, flow: self.blocks.flow::<F>(slot) };
+            self.ring.stage(&mut seat.sender, block, 0, Some(left));
+            self.complete(seat, (block, slot), count, Some(flow), keep);
+            if is_due {
+                self.send_or_hold::<F>(seat, block, slot, count, None);
+            }
+        } else if has_room {
+            self.ring.stage(&mut seat.sender, block, 0, Some(claim));
+            self.complete(seat, (block, slot), 0, Some(flow), keep);
+        } else {
+            if is_due {
+                seat.note(slot);
+            }
+            self.blocks.change(block, slot, count, Some(flow), Moment::NONE, keep);
+        }
+        true
     }
 
     /// Sends what could not be sent before, as far as there is room, and publishes all.

@@ -15,7 +15,7 @@ pub(super) struct Stand<S: Bucketed> {
     pub(super) index: usize,
     pub(super) seat: Seat,
     pub(super) light: Writer<()>,
-    epoch: u64,
+    pub(super) epoch: u64,
     /// Where the epoch's blocks begin.
     pub(super) first_block: usize,
     weight: u64,

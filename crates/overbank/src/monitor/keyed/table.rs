@@ -27,7 +27,8 @@ impl Table {
         Self { blocks: Blocks::new(blocks, block_slots, F::WORDS), applied: Padded(applied) }
     }
 
-    /// Applies message `number` of a worker: the slot's count becomes `count`, and the slot that of `taker` if there is one.
+    /// Applies message `number` of a worker, of which `meanwhile` is part: the slot's count becomes `count`, and the slot that of `taker`
+    /// if there is one.
     #[inline]
     pub(super) fn apply<F: Key>(
         &self,
@@ -36,36 +37,42 @@ impl Table {
         (block, slot): (usize, usize),
         count: u64,
         taker: Option<F>,
+        meanwhile: impl FnOnce(),
     ) {
         let moment = Moment { source: worker, number: number + 1 };
         self.blocks.change(block, slot, count, taker, moment, || {
+            meanwhile();
             self.applied.0[worker].store(number + 1, Ordering::Release);
         });
     }
 
     /// What these slots of a block hold in all, as if one sketch had seen all traffic: `held` is cleared, and the aggregator's come first.
-    pub(super) fn read<F: Key>(
+    /// Returns what `now` said in the moment of these, if one of the block's was being changed.
+    pub(super) fn read<F: Key, T>(
         &self,
         posts: &[Post],
         block: usize,
         wanted: &[u32],
         held: &mut Vec<(u64, F)>,
-    ) {
+        mut now: impl FnMut() -> T,
+    ) -> Option<T> {
         let mut numbers = [0; WORKERS_MAX];
         let numbers = &mut numbers[..posts.len()];
         loop {
             held.clear();
-            let ((), moment) = self.blocks.read(block, wanted, held, || {
+            let (said, moment) = self.blocks.read(block, wanted, held, || {
                 for (number, applied) in numbers.iter_mut().zip(&self.applied.0) {
                     // Acquires, for the worker's sequence must not seem older than what was applied of it.
                     *number = applied.load(Ordering::Acquire);
                 }
+                now()
             });
-            if moment != Moment::NONE {
-                numbers[moment.source] = moment.number;
+            let is_changing = moment != Moment::NONE;
+            if is_changing && let Some(number) = numbers.get_mut(moment.source) {
+                *number = moment.number;
             }
             if posts.iter().zip(&*numbers).all(|(post, &applied)| post.read(block, wanted, applied, held)) {
-                return;
+                return is_changing.then_some(said);
             }
             spin_loop();
         }

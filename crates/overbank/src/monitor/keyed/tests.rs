@@ -59,6 +59,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..500)
 }
 
+mod elastic;
+
 mod parts {
     use super::*;
 

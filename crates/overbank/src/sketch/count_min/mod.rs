@@ -103,6 +103,29 @@ impl CountMin<u64> {
     }
 }
 
+impl CountMin<u32> {
+    /// The sketch of one page of two columns or more that counts this much in their cells, row after row.
+    ///
+    /// # Errors
+    /// As [`CountMin::from_cells`].
+    pub(crate) fn from_counts(columns: u32, depth: u32, hash_id: HashId, counts: &[u64]) -> Result<Self> {
+        let mut sketch = Self::with_shape(1, columns, depth, hash_id)?;
+        require_equal("the number of cells", sketch.cells.len(), counts.len())?;
+        if counts.iter().all(|&count| count < u32::MAX.into()) {
+            sketch.cells = counts.iter().map(|&count| count as u32).collect();
+            return Ok(sketch);
+        }
+        (sketch.wide[0], sketch.overflow.widened) = (true, true);
+        let rows = sketch.cells.chunks_exact_mut(columns as usize);
+        for (row, counts) in rows.zip(counts.chunks_exact(columns as usize)) {
+            for (column, &count) in (0..).zip(counts) {
+                sketch.overflow.saturated |= wide::add(row, column, count);
+            }
+        }
+        Ok(sketch)
+    }
+}
+
 impl<C: Cell> CountMin<C> {
     /// An empty sketch of `layout`, for keys hashed under `hash_id`.
     pub fn new(layout: Layout, hash_id: impl Into<HashId>) -> Self {

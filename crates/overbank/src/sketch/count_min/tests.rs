@@ -342,6 +342,23 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Counts of every column make the sketch that counted them, wide where that is.
+    #[test]
+    fn counts_make_the_sketch_that_counted_them(
+        updates in prop::collection::vec((0u64..30, weights()), 0..60), columns in 2u32..9, depth in 1u32..=4,
+    ) {
+        let mut sketch = CountMin::<u32>::with_shape(1, columns, depth, hasher(1)).unwrap();
+        let mut exact = CountMin::<u64>::with_shape(1, columns, depth, hasher(1)).unwrap();
+        for &(key, weight) in &updates {
+            sketch.update(hash(key), weight);
+            exact.update(hash(key), weight);
+        }
+        let counts: Vec<u64> = (0..depth).flat_map(|row| exact.row_counts(row)).collect();
+        prop_assert_eq!(CountMin::from_counts(columns, depth, hasher(1).into(), &counts).unwrap(), sketch);
+    }
+}
+
 #[test]
 fn the_average_error_is_that_of_keys_that_never_came() {
     for (updates, depth) in [(2_000u64, 1), (20_000, 2), (100_000, 5), (400_000, 4)] {

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   line 0   │ low() of 7 hashes  │ flags │        bit i: slot i's key may have weight in the light part
-//!   line 1   │ high() of 7 hashes │ –     │
+//!   line 1   │ high() of 7 hashes │ epoch │        of a bucket that many epochs use in turn; else 0
 //!   line 2   │ votes of 7 keys    │ votes against │
 //! ```
 //!
-//! 1. A slot is free iff its votes are 0. Slots are filled in order and never freed.
+//! 1. A slot is free iff its votes are 0. Slots are filled in order and never freed but all at once, for another epoch.
 //! 2. A key is in one slot at most.
 
 use crate::KeyHash;
@@ -23,7 +23,7 @@ pub(crate) struct Bucket {
     lows: [u64; SLOTS],
     pub(super) flags: u64,
     highs: [u64; SLOTS],
-    unused: u64,
+    epoch: u64,
     pub(crate) votes: [u64; SLOTS],
     pub(super) against: u64,
 }
@@ -32,7 +32,7 @@ const _: () = assert!(size_of::<Bucket>() == 192);
 
 /// What becomes of a weight that comes to a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Vote {
+pub(crate) enum Vote {
     /// The key has this slot, whose votes have grown by it.
     Own(usize),
     /// The key may have this slot, which is free.
@@ -49,9 +49,17 @@ impl Bucket {
         Self { against, ..Self::default() }
     }
 
+    /// Frees all slots if they are another epoch's.
+    #[inline]
+    pub(crate) fn begin(&mut self, epoch: u64) {
+        if self.epoch != epoch {
+            *self = Self { epoch, ..Self::default() };
+        }
+    }
+
     /// Counts a weight above 0 for its key, or against those that have slots.
     #[inline]
-    pub(super) fn vote(&mut self, hash: KeyHash, weight: u64) -> Vote {
+    pub(crate) fn vote(&mut self, hash: KeyHash, weight: u64) -> Vote {
         match self.find(hash) {
             Some(slot) => {
                 self.votes[slot] = self.votes[slot].saturating_add(weight);
@@ -72,7 +80,7 @@ impl Bucket {
     }
 
     /// Gives a slot to the key that won it.
-    pub(super) fn replace(&mut self, slot: usize, hash: KeyHash, votes: u64, flag: bool) {
+    pub(crate) fn replace(&mut self, slot: usize, hash: KeyHash, votes: u64, flag: bool) {
         self.set(slot, hash, votes, flag);
         // As in the paper, the vote that decided stays.
         self.against = votes;
@@ -107,19 +115,19 @@ impl Bucket {
         (1..SLOTS).fold(0, |least, slot| if self.votes[slot] < self.votes[least] { slot } else { least })
     }
 
-    pub(super) fn hash(&self, slot: usize) -> KeyHash {
+    pub(crate) fn hash(&self, slot: usize) -> KeyHash {
         KeyHash::new(self.highs[slot], self.lows[slot])
     }
 
     /// Gives a slot to a key.
     #[inline]
-    pub(super) fn set(&mut self, slot: usize, hash: KeyHash, votes: u64, flag: bool) {
+    pub(crate) fn set(&mut self, slot: usize, hash: KeyHash, votes: u64, flag: bool) {
         (self.lows[slot], self.highs[slot], self.votes[slot]) = (hash.low(), hash.high(), votes);
         self.flags = self.flags & !(1 << slot) | u64::from(flag) << slot;
     }
 
     /// Whether a slot's key may have weight in the light part.
-    pub(super) fn flag(&self, slot: usize) -> bool {
+    pub(crate) fn flag(&self, slot: usize) -> bool {
         self.flags >> slot & 1 == 1
     }
 }

@@ -36,8 +36,7 @@
 mod bucket;
 mod distribution;
 
-use bucket::Vote;
-pub(crate) use bucket::{Bucket, SLOTS};
+pub(crate) use bucket::{Bucket, SLOTS, Vote};
 
 use super::format::{self, Decoder, Encoder};
 use super::hash_id::{HashId, require_equal};
@@ -106,6 +105,36 @@ impl Elastic {
         let keys = KeyStore::new(slots, key_bytes_max)?;
         let buckets = vec![Bucket::default(); buckets as usize];
         Ok(Self { hash_id, total_weight: 0, buckets, keys, light })
+    }
+
+    /// The sketch of what others counted: keys with the bytes that are kept of them, their votes, heaviest first, and whether each may
+    /// have weight in the light part too. What has no slot goes to the light part. Nobody has voted against anybody yet.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new), with a light part of one row.
+    pub(crate) fn of_counts(
+        buckets: u32,
+        key_bytes_max: usize,
+        light: CountMin<u32>,
+        keys: impl Iterator<Item = (KeyHash, Vec<u8>, u64, bool)>,
+    ) -> Result<Self> {
+        let mut sketch = Self::new(buckets, light.layout().columns(), 1, key_bytes_max, light.hash_id())?;
+        sketch.light = light;
+        let mut total = sketch.light.total_weight();
+        for (hash, key, votes, flag) in keys {
+            total += u128::from(votes);
+            let at = range_of(hash.high(), sketch.buckets.len() as u64) as usize;
+            let bucket = &mut sketch.buckets[at];
+            match bucket.free().filter(|_| votes > 0) {
+                Some(slot) => {
+                    bucket.set(slot, hash, votes, flag);
+                    sketch.keys.keep(at * SLOTS + slot, &key);
+                }
+                None => sketch.light.update(hash, votes),
+            }
+        }
+        sketch.total_weight = total.try_into().unwrap_or(u64::MAX);
+        Ok(sketch)
     }
 
     /// Adds `weight` to the key of this hash, of whose bytes the first are kept.
