@@ -9,6 +9,8 @@ mod blocks;
 mod key;
 #[path = "../src/monitor/message.rs"]
 mod message;
+#[path = "../src/monitor/keyed/passes.rs"]
+mod passes;
 #[path = "../src/monitor/keyed/post.rs"]
 mod post;
 #[path = "../src/monitor/ring.rs"]
@@ -36,6 +38,7 @@ mod tally {
 use blocks::{Blocks, Moment};
 use loom::model::Builder;
 use loom::sync::Arc;
+use passes::Passes;
 use post::{Claim, Post};
 use ring::Receiver;
 use sync::{AtomicU64, Ordering};
@@ -110,7 +113,7 @@ impl Scene {
             post.ring.take(receiver, 4, |number, word, claim: Claim<u128>| {
                 let block = message::cell(word);
                 let count = self.table.blocks.count(0) + claim.count;
-                self.table.apply(worker, number, (block, 0), count, Some(claim.flow));
+                self.table.apply(worker, number, (block, 0), count, Some(claim.flow), || ());
             });
         }
     }
@@ -118,7 +121,7 @@ impl Scene {
     /// What all slots and messages count; every flow is whole.
     fn read(&self) -> u64 {
         let mut held: Vec<(u64, u128)> = Vec::new();
-        self.table.read(&self.posts, 0, &[0], &mut held);
+        self.table.read(&self.posts, 0, &[0], &mut held, || ());
         assert!(held.iter().all(|held| [flow(1), flow(2)].contains(&held.1)), "{held:?}");
         held.iter().map(|held| held.0).sum()
     }
@@ -208,5 +211,117 @@ fn two_workers_share_a_slot_of_the_aggregator() {
         workers.join().unwrap();
         aggregator.join().unwrap();
         assert_eq!(scene.read(), 7);
+    });
+}
+
+/// A worker and an aggregator of one slot each, which goes to whoever comes; what the aggregator's held then passes to its flow's counter.
+struct Passing {
+    post: Post,
+    table: Table,
+    passes: Passes,
+    counters: [AtomicU64; 2],
+    /// How much of flow 1 the worker has inserted.
+    ended: AtomicU64,
+}
+
+impl Passing {
+    /// The aggregator counts 4 of flow 1.
+    fn new() -> Arc<Self> {
+        let table = Table::new::<u128>(1, 1, 1);
+        table.blocks.change(0, 0, 4, Some(flow(1)), Moment::NONE, || table.blocks.keep(0, 0, false));
+        Arc::new(Self {
+            post: Post::new::<u128>(1, 1, 2),
+            table,
+            passes: Passes::new(1),
+            counters: [0, 0].map(AtomicU64::new),
+            ended: AtomicU64::new(4),
+        })
+    }
+
+    fn work(&self, additions: &[(u64, u64)], tau: u8) {
+        let mut seat = self.post.seat();
+        for &(number, count) in additions {
+            let is_room = self.post.give(&mut seat, (0, 0), Claim { count, flow: flow(number) }, false, tau);
+            assert!(is_room, "the ring holds three messages");
+            self.post.publish::<u128>(&mut seat);
+            if number == 1 {
+                self.ended.store(self.ended.load(Ordering::Relaxed) + count, Ordering::Release);
+            }
+        }
+    }
+
+    fn aggregate(&self, receiver: &mut Receiver) {
+        self.post.ring.take(receiver, 4, |number, _, claim: Claim<u128>| {
+            let (left, cell) = (self.table.blocks.count(0), self.table.blocks.flow::<u128>(0) as usize - 1);
+            let sum = self.counters[cell].load(Ordering::Relaxed) + left;
+            self.passes.announce(cell, sum);
+            self.table.apply(0, number, (0, 0), claim.count, Some(claim.flow), || {
+                self.passes.begin(0);
+                self.counters[cell].store(sum, Ordering::Relaxed);
+            });
+        });
+    }
+
+    /// What flow 1 weighs.
+    fn read(&self) -> u64 {
+        let mut held: Vec<(u64, u128)> = Vec::new();
+        loop {
+            let passed = self.passes.count(0);
+            let posts = std::slice::from_ref(&self.post);
+            let raised = self.table.read(posts, 0, &[0], &mut held, || self.passes.last());
+            let heavy: u64 = held.iter().filter(|held| held.1 == flow(1)).map(|held| held.0).sum();
+            let light = self.counters[0].load(Ordering::Relaxed);
+            let light = raised.filter(|raised| raised.0 == 0).map_or(light, |raised| light.max(raised.1));
+            if self.passes.is_still(0, passed) {
+                return heavy + light;
+            }
+            sync::spin_loop();
+        }
+    }
+}
+
+/// Flow 1 passes, and what the worker then has of it is added. The query is the thread that is spawned: the checker then finds sooner
+/// what the aggregator has begun and not done.
+fn passing(additions: &'static [(u64, u64)], tau: u8, total: u64) {
+    check(2, move || {
+        let scene = Passing::new();
+        scene.work(additions, tau);
+        let theirs = Arc::clone(&scene);
+        let query = loom::thread::spawn(move || assert_eq!(theirs.read(), total, "while it passes"));
+        scene.aggregate(&mut Receiver::default());
+        query.join().unwrap();
+        assert_eq!(scene.read(), total, "when all has passed");
+    });
+}
+
+#[test]
+fn weight_that_passes_to_a_counter_is_found_once() {
+    passing(&[(2, 40)], 1, 4);
+}
+
+#[test]
+fn a_flow_that_is_voted_out_is_sent_in_one_step() {
+    // Flow 2 stays below the threshold, and is sent when flow 1 has its slot.
+    passing(&[(2, 16), (1, 1)], 20, 5);
+}
+
+#[test]
+fn a_flow_that_took_a_slot_is_flagged_and_keeps_it() {
+    check(3, || {
+        let blocks = Arc::new(Blocks::new(1, 1, 2));
+        blocks.change(0, 0, 1, Some(flow(1)), Moment::NONE, || blocks.keep(0, 0, false));
+        let theirs = Arc::clone(&blocks);
+        let worker = loom::thread::spawn(move || {
+            theirs.flag(0, 0);
+            theirs.change(0, 0, 1, Some(flow(2)), Moment::NONE, || theirs.keep(0, 0, true));
+        });
+        // In the slot or in none, it is in doubt always.
+        assert!(blocks.is_in_doubt(0, [2; 2]));
+        worker.join().unwrap();
+        blocks.change::<u128>(0, 0, 0, None, Moment::NONE, || ());
+        assert!(blocks.is_in_doubt(0, [2; 2]));
+        let mut held: Vec<(u64, u128)> = Vec::new();
+        blocks.read(0, &[0], &mut held, || ());
+        assert_eq!(held, [(0, flow(2))]);
     });
 }
