@@ -37,6 +37,13 @@ impl KeyStore {
         Ok(Self { bytes_max, lengths: vec![0; places], bytes: vec![0; places * bytes_max] })
     }
 
+    /// How many places `rows` of `columns` are, if memory can hold as many of `bytes` bytes with a key each of up to `bytes_max`.
+    pub(super) fn places(rows: usize, columns: u32, bytes: usize, bytes_max: usize) -> Option<usize> {
+        let places = rows.checked_mul(columns.try_into().ok()?)?;
+        let all = places.checked_mul(bytes.checked_add(Self::encoded_bytes(bytes_max))?)?;
+        (all <= isize::MAX as usize).then_some(places)
+    }
+
     /// What as many places hold in memory.
     pub(super) fn memory_bytes_for(places: usize, bytes_max: usize) -> usize {
         places * (size_of::<u16>() + bytes_max)

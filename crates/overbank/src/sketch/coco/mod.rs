@@ -91,7 +91,7 @@ impl CocoSketch {
     /// 2^15 or more, or memory cannot hold it.
     pub fn new(columns: u32, depth: u32, key_bytes_max: usize, hash_id: impl Into<HashId>) -> Result<Self> {
         require_depth(depth)?;
-        let slots = slots_of(columns, depth, key_bytes_max);
+        let slots = KeyStore::places(depth as usize, columns, size_of::<Slot>(), key_bytes_max);
         let Some(slots) = slots.filter(|&slots| slots > 0) else {
             return invalid("columns", columns, "each row needs at least one, and memory must hold them");
         };
@@ -268,7 +268,7 @@ impl CocoSketch {
         let (columns, depth, key_bytes_max) = (decoder.u32()?, decoder.u32()?, decoder.u32()? as usize);
         decoder.zeros(4)?;
         let (total_weight, random) = (decoder.u64()?, decoder.u64()?);
-        let slots = slots_of(columns, depth, key_bytes_max)
+        let slots = KeyStore::places(depth as usize, columns, size_of::<Slot>(), key_bytes_max)
             .filter(|_| depth <= DEPTH_MAX && key_bytes_max <= KEY_BYTES_MAX);
         let bytes =
             slots.and_then(|slots| slots.checked_mul(SLOT_BYTES + KeyStore::encoded_bytes(key_bytes_max)));
@@ -361,12 +361,6 @@ pub(crate) fn mix(state: u64) -> u64 {
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     state ^ (state >> 31)
-}
-
-fn slots_of(columns: u32, depth: u32, key_bytes_max: usize) -> Option<usize> {
-    let slots = usize::try_from(columns).ok()?.checked_mul(depth as usize)?;
-    let bytes = slots.checked_mul(size_of::<Slot>().checked_add(KeyStore::encoded_bytes(key_bytes_max))?)?;
-    (bytes <= isize::MAX as usize).then_some(slots)
 }
 
 #[inline]

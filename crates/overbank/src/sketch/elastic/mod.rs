@@ -99,7 +99,8 @@ impl Elastic {
             return invalid("columns", columns, "the light part needs at least two, which count in pairs");
         }
         let light = CountMin::with_shape(1, columns, depth, hash_id)?;
-        let Some(slots) = slots_of(buckets, key_bytes_max).filter(|_| buckets > 0) else {
+        let slots = KeyStore::places(SLOTS, buckets, size_of::<Bucket>(), key_bytes_max);
+        let Some(slots) = slots.filter(|&slots| slots > 0) else {
             return invalid("buckets", buckets, "there must be at least one, and memory must hold them");
         };
         let keys = KeyStore::new(slots, key_bytes_max)?;
@@ -503,13 +504,6 @@ struct Claim<'a> {
 /// A count as one that may be negative.
 fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-fn slots_of(buckets: u32, key_bytes_max: usize) -> Option<usize> {
-    let slots = usize::try_from(buckets).ok()?.checked_mul(SLOTS)?;
-    let bytes =
-        slots.checked_mul(size_of::<Bucket>().checked_add(KeyStore::encoded_bytes(key_bytes_max))?)?;
-    (bytes <= isize::MAX as usize).then_some(slots)
 }
 
 #[cfg(test)]
