@@ -36,6 +36,9 @@ struct Weight {
     light: u64,
 }
 
+/// Flows with what they weigh in slots, and whether the light part may have more of them.
+type Flows<K> = Vec<(u64, Hashed<K>, bool)>;
+
 impl<K: Key> Clone for ElasticReader<K> {
     fn clone(&self) -> Self {
         Self { all: Arc::clone(&self.all) }
@@ -226,8 +229,7 @@ impl<K: Key> ElasticReader<K> {
 
     /// All flows of an epoch that have slots, with what they weigh there, heaviest first, and whether the light part may have more of
     /// them; and the light part.
-    #[expect(clippy::type_complexity, reason = "a list of three and a list")]
-    fn everything(&self, epoch: u64) -> Option<(Vec<(u64, Hashed<K>, bool)>, Vec<u64>)> {
+    fn everything(&self, epoch: u64) -> Option<(Flows<K>, Vec<u64>)> {
         let (all, base) = (&*self.all, &self.all.base);
         let flows = |is_in_doubt: &dyn Fn(KeyHash) -> bool| {
             let flows = summed(all.slots(epoch)?);
