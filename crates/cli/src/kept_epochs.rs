@@ -147,7 +147,7 @@ mod tests {
             bytes: 2,
             counted: 3,
             counted_bytes: 4,
-            heavy_threshold: (number % 2 == 0).then_some(number),
+            heavy_threshold: number.is_multiple_of(2).then_some(number),
             ended: ENDS[number as usize % 4],
         };
         let epochs = (0..epochs).map(epoch).collect();
