@@ -53,21 +53,28 @@ pub(super) struct Limit {
     pub(super) again: u8,
     /// Whether the ring is tried, or known to be full.
     pub(super) tries: bool,
+    /// Whether it is sent though the ring is crowded, however little it tells.
+    pub(super) insists: bool,
 }
 
 impl Limit {
     pub(super) fn new(tau: u8) -> Self {
-        Self { tau, again: 0, tries: true }
+        Self { tau, again: 0, tries: true, insists: false }
+    }
+
+    /// For a counter that goes at this threshold in any case.
+    pub(super) fn insistent(tau: u8) -> Self {
+        Self { insists: true, ..Self::new(tau) }
     }
 
     /// For a counter that was not sent lately, `first`; for others τ, or less if it has come to twice what was sent.
     pub(super) fn early(first: u8, tau: u8) -> Self {
-        Self { tau: first, again: tau, tries: true }
+        Self { again: tau, ..Self::new(first) }
     }
 
     /// For the elements after one that found the ring full.
     pub(super) fn patient<R: Rule>() -> Self {
-        Self { tau: R::TAU_MAX, again: 0, tries: false }
+        Self { tries: false, ..Self::new(R::TAU_MAX) }
     }
 }
 
@@ -446,7 +453,7 @@ impl Half<'_> {
             self.lane.keep::<R, K>(writer, place, amount);
             return false;
         }
-        let is_crowded = K::WORDS > 0 && self.lane.ring.is_crowded(&mut writer.sender);
+        let is_crowded = K::WORDS > 0 && !limit.insists && self.lane.ring.is_crowded(&mut writer.sender);
         let least = match writer.recent.again(place) {
             0 if is_crowded => NEWS_MIN,
             again if is_crowded => again,

@@ -45,7 +45,7 @@ impl Quantiles {
     /// Quantiles within a share `alpha` of the true value.
     ///
     /// # Errors
-    /// Those of [`DdSketch::new`], or [`Error::InvalidOption`](crate::Error::InvalidOption) below some 0.0006: the bins of all values are
+    /// Those of [`DdSketch::new`], or [`Error::InvalidOption`](crate::Error::InvalidOption) below some 0.0002: the bins of all values are
     /// then more than messages can name.
     pub fn new(alpha: f64) -> Result<Self> {
         DdSketch::new(alpha)?;
@@ -62,8 +62,8 @@ impl Quantiles {
     /// is counted apart, as NaN is.
     ///
     /// # Errors
-    /// Those of [`DdSketch::new`], or [`Error::InvalidOption`](crate::Error::InvalidOption) unless `0 < least <= greatest`, both are
-    /// finite, and messages can name their bins.
+    /// Those of [`DdSketch::new`], or [`Error::InvalidOption`](crate::Error::InvalidOption) unless `0 < least <= greatest` and
+    /// both are finite.
     pub fn within(alpha: f64, least: f64, greatest: f64) -> Result<Self> {
         DdSketch::new(alpha)?;
         if !(least > 0.0 && least <= greatest && greatest.is_finite()) {
@@ -73,9 +73,7 @@ impl Quantiles {
         let mapping = Mapping::new(alpha);
         let (lowest, highest) = (mapping.bin(least), mapping.bin(greatest));
         let bins = (i64::from(highest) - i64::from(lowest) + 1) as usize;
-        if FIRST_BIN + bins > CELLS_MAX / 2 {
-            return invalid("alpha", alpha, format!("it needs {bins} bins; choose a larger share"));
-        }
+        // At most 7.3 million, at the least alpha, which messages can name.
         Ok(Self { alpha, mapping, lowest, bins, has_negative: false })
     }
 

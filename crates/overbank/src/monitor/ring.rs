@@ -98,6 +98,20 @@ impl Ring {
         false
     }
 
+    /// Whether so many more messages fit, or half of the ring if that is less; where they do not, as [`has_room`](Self::has_room).
+    pub(super) fn has_room_for(&self, sender: &mut Sender, messages: u64) -> bool {
+        let room = messages.min(self.mask.div_ceil(2));
+        if sender.staged + room - sender.freed_seen <= self.mask {
+            return true;
+        }
+        sender.freed_seen = self.freed.0.load(Ordering::Acquire);
+        if sender.staged + room - sender.freed_seen <= self.mask {
+            return true;
+        }
+        self.publish(sender);
+        false
+    }
+
     /// Whether more than an eighth of the messages that fit wait, or are not given back; a ring of a few never is crowded.
     #[inline]
     pub(super) fn is_crowded(&self, sender: &mut Sender) -> bool {

@@ -306,6 +306,46 @@ fn a_key_is_known_though_the_ring_was_full_and_its_flow_has_ended() {
 }
 
 #[test]
+fn flows_of_one_packet_are_known_if_there_is_time_to_wait() {
+    for lg_ring in [7, 10] {
+        let policy = Allocation::AccuracyTarget { epsilon: 0.99, spread: 1 };
+        let Monitor { mut workers, mut aggregator, reader } = MonitorOptions::new(1)
+            .lg_ring(lg_ring)
+            .policy(policy)
+            .window_ns(1)
+            .start(Sizes::new(1 << 14).expect("valid"))
+            .expect("valid");
+        // τ is the highest there is, as there was much before.
+        workers[0].insert(packet(1000, 1 << 30));
+        let mut now = 0;
+        let mut poll = || {
+            now += 2;
+            aggregator.poll(|| now).applied
+        };
+        (0..4).for_each(|_| _ = poll());
+        let packets: Vec<_> = (0..500).map(|flow| packet(flow, 1)).collect();
+        let mut waits = 0;
+        workers[0].insert_patiently(&packets[..300], 1, || {
+            waits += 1;
+            poll();
+            true
+        });
+        while poll() > 0 {}
+        let known = || reader.top(0, 1000).expect("live").iter().filter(|flow| flow.0.key < 1000).count();
+        assert_eq!((known(), waits > 0), (300, lg_ring == 7), "ring of 2^{lg_ring}");
+        // Nobody polls: all is counted, though few become known.
+        let mut patience = 3;
+        workers[0].insert_patiently(&packets[300..], 255, || {
+            patience -= 1;
+            patience > 0
+        });
+        assert!((300..500).all(|flow| reader.size(hash(flow), 0.9).estimate >= 1));
+        assert_eq!(reader.total_weight(0), Some((1 << 30) + 500));
+        assert!(known() < 500);
+    }
+}
+
+#[test]
 fn keys_that_are_owed_go_with_their_epoch_and_their_worker() {
     let options = MonitorOptions::new(1).lg_ring(4);
     let Monitor { mut workers, mut aggregator, reader } =
@@ -804,7 +844,8 @@ fn values_beyond_a_range_are_counted_apart() {
     for (least, greatest) in [(0.0, 1.0), (2.0, 1.0), (1.0, f64::INFINITY), (f64::NAN, 1.0)] {
         assert!(Quantiles::within(0.01, least, greatest).is_err(), "{least} to {greatest}");
     }
-    assert!(Quantiles::within(1e-4, f64::from_bits(1), f64::MAX).is_err(), "more bins than messages name");
+    assert!(Quantiles::new(1e-4).is_err() && Quantiles::new(2e-4).is_ok(), "as many bins as messages name");
+    assert!(Quantiles::within(1e-4, f64::from_bits(1), f64::MAX).is_ok(), "half as many");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A worker: in the loop that receives packets, it counts them in its own 8-bit counters.
 
-use super::lane::{Half, Limit, NEWS_MIN, PATIENCE, Writer};
+use super::lane::{Half, Limit, NEWS_MIN, PATIENCE, PLACES_MAX, Writer};
 use super::monitored::Monitored;
 use super::rule::Rule;
 use super::shared::{GONE, Shared};
@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// A flow is told early that has the `2^-14`th part of what its worker has counted in the epoch, or more: at most 2^14 flows have as much
 /// at a time, and the least that the paper calls heavy, of 1/5000, have three times as much.
 const LG_EARLY: u32 = 14;
+
+/// Elements that go together where they can wait: the counters of eight rows' worth fit [`PLACES_MAX`].
+const AT_ONCE: usize = 8;
 
 /// Inserts, on one thread: no lock, no hashing, and no key kept but some of those that a full ring holds up.
 ///
@@ -59,25 +62,57 @@ impl<S: Monitored> Worker<S> {
     /// Inserts a batch, such as the packets of one receive call, and publishes: twice as fast as one by one, and beside a full ring far
     /// faster.
     pub fn insert_batch(&mut self, elements: &[S::Element]) {
+        let tau = self.begin_all(elements);
+        let early = self.early(tau);
+        for some in elements.chunks(PATIENCE) {
+            self.insert_some(some, Limit::new(tau), early);
+        }
+        self.publish();
+    }
+
+    /// Inserts a batch by the threshold, or by `tau_max` if that is lower, and publishes. For a replay, which can wait, so that no name is
+    /// lost to a ring that was full: while it has no room, `wait` is called, and returns whether to go on waiting. Once it says no, the
+    /// rest goes as by [`insert_batch`](Self::insert_batch). With a `tau_max` of 1, and rings of 127 messages or more,
+    /// the aggregator hears of every element.
+    ///
+    /// The aggregator makes room, so whoever polls on this very thread has `wait` do that.
+    pub fn insert_patiently(&mut self, elements: &[S::Element], tau_max: u8, mut wait: impl FnMut() -> bool) {
+        let mut rest = elements;
+        while !rest.is_empty() {
+            let (some, others) = rest.split_at(rest.len().min(AT_ONCE));
+            let ring = &self.shared.lanes[self.index].ring;
+            if ring.has_room_for(&mut self.writer.sender, PLACES_MAX as u64) {
+                let tau = self.begin_all(some).min(tau_max.max(1));
+                self.insert_some(some, Limit::insistent(tau), self.early(tau));
+                rest = others;
+            } else if !wait() {
+                return self.insert_batch(rest);
+            }
+        }
+        self.publish();
+    }
+
+    /// Inserts at most [`PATIENCE`] elements, the first of them by `early` if it is its turn.
+    fn insert_some(&mut self, elements: &[S::Element], mut limit: Limit, early: Option<Limit>) {
+        let half = self.shared.lanes[self.index].half(self.base, self.cells);
+        let (sketch, mut rest) = (&self.shared.sketch, elements);
+        self.since_early += elements.len();
+        if self.since_early >= PATIENCE {
+            self.since_early = 0;
+            if let (Some(early), Some((first, others))) = (early, elements.split_first()) {
+                let next = change_all(sketch, half, &mut self.writer, std::slice::from_ref(first), early);
+                (limit, rest) = (if next.tries { limit } else { next }, others);
+            }
+        }
+        change_all(sketch, half, &mut self.writer, rest, limit);
+    }
+
+    /// [`begin`](Self::begin) of so many.
+    fn begin_all(&mut self, elements: &[S::Element]) -> u8 {
         // As many words cannot wrap 128 bits.
         let weights = elements.iter().map(|&element| u128::from(self.shared.sketch.weight(element)));
         let weight = weights.fold(0u128, u128::wrapping_add);
-        let tau = self.begin(elements.len() as u64, weight.try_into().unwrap_or(u64::MAX));
-        let early = self.early(tau);
-        let half = self.shared.lanes[self.index].half(self.base, self.cells);
-        for elements in elements.chunks(PATIENCE) {
-            let (sketch, mut limit, mut rest) = (&self.shared.sketch, Limit::new(tau), elements);
-            self.since_early += elements.len();
-            if self.since_early >= PATIENCE {
-                self.since_early = 0;
-                if let (Some(early), Some((first, others))) = (early, elements.split_first()) {
-                    let next = change_all(sketch, half, &mut self.writer, std::slice::from_ref(first), early);
-                    (limit, rest) = (if next.tries { limit } else { next }, others);
-                }
-            }
-            change_all(sketch, half, &mut self.writer, rest, limit);
-        }
-        self.publish();
+        self.begin(elements.len() as u64, weight.try_into().unwrap_or(u64::MAX))
     }
 
     /// Lets the aggregator have what is due, with what a full ring kept back, as far as there is room now; and goes over to a new epoch if

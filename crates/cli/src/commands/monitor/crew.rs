@@ -26,7 +26,11 @@ use std::time::{Duration, Instant};
 
 /// Packets that are counted between two looks at τ.
 const SLICE: usize = 256;
-/// How long the gatherer rests when nothing waits.
+/// Of so many packets of each hand and epoch of a capture, the gatherer hears of every one: where they are few, all flows have names.
+const KNOWN: usize = 1024;
+/// Looks at empty rings before the gatherer rests.
+const LOOKS: u32 = 64;
+/// How long it does.
 const REST: Duration = Duration::from_micros(100);
 
 /// The number of the last poll, when there is nobody any more who polls.
@@ -75,6 +79,9 @@ pub(super) struct Hand<'c> {
     epoch: u64,
     counters: Counters,
     slice: Slice,
+    /// Whether it waits where a ring is full, and of how many packets of the epoch the gatherer has not heard then.
+    is_patient: bool,
+    known_left: usize,
 }
 
 /// What the threads count in, before they are started.
@@ -160,6 +167,12 @@ impl Crew {
         }
     }
 
+    /// Lets the gatherer have the processor; whether there is still one.
+    fn waits(&self) -> bool {
+        std::thread::yield_now();
+        self.gauges.polls.load(Ordering::Acquire) != GONE
+    }
+
     pub(super) fn readings(&self) -> Readings {
         let Gauges { taus, queue, messages, .. } = &self.gauges;
         Readings {
@@ -172,9 +185,18 @@ impl Crew {
 }
 
 impl Workers {
-    /// One hand for each thread.
-    pub(super) fn hands(self, crew: &Crew) -> Vec<Hand<'_>> {
-        let hand = |(index, counters)| Hand { crew, index, epoch: 0, counters, slice: Slice::default() };
+    /// One hand for each thread. A patient one waits for the gatherer where a ring is full: not beside one that may end an epoch while it
+    /// counts a batch, which waits for that.
+    pub(super) fn hands(self, crew: &Crew, is_patient: bool) -> Vec<Hand<'_>> {
+        let hand = |(index, counters)| Hand {
+            crew,
+            index,
+            epoch: 0,
+            counters,
+            slice: Slice::default(),
+            is_patient,
+            known_left: KNOWN,
+        };
         self.0.into_iter().enumerate().map(hand).collect()
     }
 }
@@ -192,7 +214,13 @@ impl Hand<'_> {
                 self.slice.push(packet, &crew.hasher, crew.kind, crew.by);
                 counted.count(packet.wire_bytes);
             }
-            self.counters.insert(&self.slice);
+            if self.is_patient {
+                let tau_max = if self.known_left > 0 { 1 } else { u8::MAX };
+                self.counters.insert_patiently(&self.slice, tau_max, || crew.waits());
+                self.known_left = self.known_left.saturating_sub(slice.len());
+            } else {
+                self.counters.insert(&self.slice);
+            }
         }
         lock(&crew.tallies[self.index]).1.add(&counted);
     }
@@ -214,7 +242,7 @@ impl Hand<'_> {
             std::mem::replace(&mut *lock(&self.crew.tallies[self.index]), (epoch, Tally::default()));
         lock(&self.crew.ended).add(&left);
         self.counters.publish();
-        self.epoch = epoch;
+        (self.epoch, self.known_left) = (epoch, KNOWN);
         self.crew.turned.fetch_add(1, Ordering::Release);
     }
 }
@@ -236,6 +264,7 @@ impl Gatherer {
         let mut turning: Option<Turn> = None;
         // However it ends, nobody waits for another poll.
         let _end = End(&crew.gauges);
+        let mut looks = 0;
         loop {
             let gauges = &crew.gauges;
             let (mut applied, mut queue, mut messages) = (0, 0, 0u64);
@@ -249,7 +278,8 @@ impl Gatherer {
             gauges.queue.store(queue, Ordering::Relaxed);
             gauges.messages.store(messages, Ordering::Relaxed);
             gauges.polls.fetch_add(1, Ordering::Release);
-            let is_idle = applied == 0;
+            looks = if applied == 0 { (looks + 1).min(LOOKS) } else { 0 };
+            let is_idle = looks >= LOOKS;
             if turning.is_some() {
                 let has_turned = crew.turned.load(Ordering::Acquire) == crew.threads();
                 if has_turned && self.0.iter().all(|sketch| !sketch.is_settling()) {

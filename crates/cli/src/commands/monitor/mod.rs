@@ -154,7 +154,7 @@ impl Conductor<'_> {
         std::thread::scope(|scope| {
             // If a thread cannot be started, those that were find nothing to do.
             let lectern = desk::Lectern(desk);
-            let hands = workers.hands(crew).into_iter();
+            let hands = workers.hands(crew, true).into_iter();
             let hands = hands.map(|hand| start(scope, "counts", move || count(hand, desk, decoder, crew)));
             let hands = hands.collect::<Result<Vec<_>, Failure>>()?;
             start(scope, "gathers", move || gatherer.gather(crew, &turned, || desk.ask_to_turn()))?;
@@ -215,7 +215,7 @@ impl Conductor<'_> {
             // However this ends, the others do: those that listen, and the gatherer, whom nobody can ask any more.
             let (_end, turns) = (interface::End(interface), turns);
             start(scope, "gathers", move || gatherer.gather(crew, &turned, || ()))?;
-            for (hand, socket) in workers.hands(crew).into_iter().zip(sockets) {
+            for (hand, socket) in workers.hands(crew, false).into_iter().zip(sockets) {
                 start(scope, "listens", move || interface.count(crew, hand, socket, decoder))?;
             }
             self.attend(interface, &turns)

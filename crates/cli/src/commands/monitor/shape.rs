@@ -39,7 +39,6 @@ const MEMORY_MIN: u64 = 16 << 20;
 const UNIT_MAX: u64 = 1 << 21;
 /// And no more cells of spreaders in a row.
 const SPREADER_COLUMNS_MAX: u64 = 1 << 17;
-const LEVELS: u32 = 14;
 /// Bytes of a capture that a chunk holds at most.
 const CHUNK_BYTES_MAX: u64 = 128 << 10;
 /// The most captured bytes of a packet, if the memory is large: what libpcap takes.
@@ -144,7 +143,7 @@ impl Shape {
             flows: FlowSizes::new(self.columns())?,
             distinct: DistinctFlows::new(self.unit.ilog2().min(18), hasher)?,
             spreaders: Spreaders::new((self.unit / 8).min(SPREADER_COLUMNS_MAX) as u32, hasher)?,
-            sums: FlowSums::new(LEVELS, (self.unit / 64) as u32, hasher)?,
+            sums: FlowSums::new(self.levels(), (self.unit / 32) as u32, hasher)?,
             lengths: Quantiles::within(SIZE_ERROR, 1.0, f64::from(u32::MAX))?,
         })
     }
@@ -154,12 +153,14 @@ impl Shape {
         let lg_ring = self.unit.ilog2().saturating_sub(5).clamp(LG_RING_MIN, LG_RING_MAX);
         let short = |keys: u64| Kept { keys: keys as usize, epochs: 1, lg_ring: LG_RING_MIN };
         let flows = Kept { keys: self.heavy_keys(), epochs: 2, lg_ring };
-        [flows, short(1), short(self.unit / 32), short(self.unit / 128), short(1)]
+        // A quarter of the columns: of more keys, those that collisions made heavy are too many.
+        let sums = Kept { keys: (self.unit / 128) as usize, epochs: 1, lg_ring };
+        [flows, short(1), short(self.unit / 32), sums, short(1)]
     }
 
     /// Bytes of a capture that a chunk holds.
     pub(super) fn chunk_bytes(&self) -> usize {
-        (self.memory_bytes / 512).min(CHUNK_BYTES_MAX) as usize
+        (self.memory_bytes / 1024).min(CHUNK_BYTES_MAX) as usize
     }
 
     /// The most captured bytes that a packet may have.
@@ -175,6 +176,11 @@ impl Shape {
     /// How many flows are known by name.
     pub(super) fn heavy_keys(&self) -> usize {
         (self.unit / 16) as usize
+    }
+
+    /// Levels of sums: of `unit² / 512` flows, half a million by default, the last one has as many as it has keys.
+    fn levels(&self) -> u32 {
+        self.unit.ilog2() - 1
     }
 
     /// The largest window that a compressed capture may ask for.
