@@ -7,6 +7,7 @@ mod count_min;
 mod count_sketch;
 mod counted;
 mod distinct;
+mod elastic;
 mod locher;
 mod plain;
 mod quantiles;
@@ -16,6 +17,7 @@ use coco::Parts;
 pub(super) use count_min::Sizes;
 use count_sketch::Signed;
 use distinct::Flows;
+use elastic::Votes;
 use locher::Sources;
 pub(super) use plain::Plain;
 use quantiles::Values;
@@ -193,6 +195,7 @@ pub(super) fn visit_all(shape: Shape, visit: &mut impl Visit) -> Result<()> {
     visit.visit(Sums::with_shape(shape))?;
     visit.visit(Sources::with_shape(shape))?;
     visit.visit(Parts::with_shape(shape))?;
+    visit.visit(Votes::with_shape(shape))?;
     visit.visit(Flows::<HyperLogLog>::with_shape(shape))?;
     visit.visit(Flows::<LogLog>::with_shape(shape))?;
     visit.visit(Values::with_shape(shape))
