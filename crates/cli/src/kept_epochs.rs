@@ -5,7 +5,8 @@
 //! epoch: number u64 │ start u64 │ end u64 │ packets u64 │ bytes u64 │ counted u64 │ counted bytes u64 │ heavy threshold u64 │ ended u8
 //! ```
 //!
-//! A heavy threshold that is not known is all ones. The sketches of epoch 7 are the summaries `epoch-7/flows`, `/names`, `/distinct`, `/packets` and `/spreaders`.
+//! A heavy threshold that is not known is all ones. The sketches of epoch 7 are the summaries `epoch-7/flows`, `/names`, `/distinct`,
+//! `/packets` and `/spreaders`.
 
 use crate::arguments::Measure;
 use crate::failure::Failure;

@@ -123,8 +123,8 @@ impl<K: Key, const D: usize> Reader<FlowSizes<K, D>> {
     ///
     /// # Accuracy
     /// Fails with probability at most `1 - confidence` over the seed of the hash, for a flow chosen without looking at the sketch
-    /// ([`bounds::unnamed`]); and not at all while τ was 1 or no packet weighed less than it. No weight may be as large as 2^39, and workers
-    /// not have been [flushed](super::Worker::flush).
+    /// ([`bounds::unnamed`]); and not at all while τ was 1 or no packet weighed less than it. No weight may be as large as 2^39, and
+    /// workers not have been [flushed](super::Worker::flush).
     pub fn named_above(&self, epoch: u64, weights: (u64, u64), confidence: f64) -> Option<u64> {
         let (naming, weight) = self.naming(epoch, weights)?;
         let others = bounds::count_min_error(weight, self.sketch().columns, D as u32, confidence);

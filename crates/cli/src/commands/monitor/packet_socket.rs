@@ -191,8 +191,8 @@ impl Ring {
     /// The ring that a socket was given, of so many blocks.
     fn map(socket: &OwnedFd, blocks: usize) -> io::Result<Self> {
         let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        // SAFETY: the place is the kernel's choice, so nothing that is mapped already is touched; the socket is open, and the kernel refuses
-        // a length that is not that of its ring.
+        // SAFETY: the place is the kernel's choice, so nothing that is mapped already is touched; the socket is open, and the kernel
+        // refuses a length that is not that of its ring.
         let start =
             unsafe { libc::mmap(null_mut(), blocks * BLOCK_BYTES, access, shared, socket.as_raw_fd(), 0) };
         match NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED) {
