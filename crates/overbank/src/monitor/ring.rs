@@ -87,25 +87,18 @@ impl Ring {
     /// Whether another message fits. Where none does, what is staged is published, so that there will be room.
     #[inline]
     pub(super) fn has_room(&self, sender: &mut Sender) -> bool {
-        if sender.staged - sender.freed_seen < self.mask {
-            return true;
-        }
-        sender.freed_seen = self.freed.0.load(Ordering::Acquire);
-        if sender.staged - sender.freed_seen < self.mask {
-            return true;
-        }
-        self.publish(sender);
-        false
+        self.has_room_for(sender, 1)
     }
 
     /// Whether so many more messages fit, or half of the ring if that is less; where they do not, as [`has_room`](Self::has_room).
+    #[inline]
     pub(super) fn has_room_for(&self, sender: &mut Sender, messages: u64) -> bool {
-        let room = messages.min(self.mask.div_ceil(2));
-        if sender.staged + room - sender.freed_seen <= self.mask {
+        let most = self.mask - messages.min(self.mask.div_ceil(2));
+        if sender.staged - sender.freed_seen <= most {
             return true;
         }
         sender.freed_seen = self.freed.0.load(Ordering::Acquire);
-        if sender.staged + room - sender.freed_seen <= self.mask {
+        if sender.staged - sender.freed_seen <= most {
             return true;
         }
         self.publish(sender);
