@@ -16,7 +16,7 @@ mod ours;
 pub(super) use alone::Alone;
 pub(super) use asking::Asking;
 pub(super) use merging::Merging;
-pub(super) use ours::Ours;
+use ours::{Ours, Voice};
 
 use super::score::{Answer, Score};
 use super::stream::{Exact, Query, Record, Stream};
@@ -83,7 +83,8 @@ impl Spread {
 pub(super) fn all<S: Subject>(subject: S, workers: usize) -> Result<Vec<Box<dyn Crew>>> {
     let mut crews: Vec<Box<dyn Crew>> = vec![
         Box::new(Alone::new(subject.ideal()?)),
-        Box::new(Ours::new(subject, workers)?),
+        Box::new(Ours::new(subject, Voice::Reader, workers)?),
+        Box::new(Ours::new(subject, Voice::Aggregator, workers)?),
         Box::new(Merging::new(subject, workers)?),
     ];
     if S::NAME == Sizes::NAME {
@@ -99,7 +100,8 @@ pub(super) fn all<S: Subject>(subject: S, workers: usize) -> Result<Vec<Box<dyn 
 pub(super) fn of<S: Subject>(engine: &str, subject: S, workers: usize) -> Result<Box<dyn Crew>> {
     Ok(match engine {
         "ideal" => Box::new(Alone::new(subject.ideal()?)),
-        "overbank" | "paper" => Box::new(Ours::new(subject, workers)?),
+        "overbank" => Box::new(Ours::new(subject, Voice::Reader, workers)?),
+        "paper" => Box::new(Ours::new(subject, Voice::Aggregator, workers)?),
         "sketch_merge" => Box::new(Merging::new(subject, workers)?),
         _ if S::NAME == Sizes::NAME => iceberg(subject.shape(), workers)?,
         _ => return Err(format!("{} has no {engine}", S::NAME).into()),

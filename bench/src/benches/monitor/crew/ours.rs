@@ -1,4 +1,4 @@
-//! The framework: `overbank` is what a reader says, `paper` what the aggregator's counters alone say.
+//! The framework: `overbank` is what a reader says, `paper` what the aggregator's counters alone say where workers send all that it takes.
 
 use super::super::score::Answer;
 use super::super::stream::{Query, Record};
@@ -10,9 +10,19 @@ use overbank::monitor::{MonitorOptions, Polled};
 /// A poll that finds nothing.
 const POLL_NS: f64 = 200.0;
 
+/// Who answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Voice {
+    /// A reader, as the framework is by default.
+    Reader,
+    /// The aggregator's counters, to which workers send whatever they cost: the paper's way.
+    Aggregator,
+}
+
 /// Workers, aggregator and reader.
 pub(in super::super) struct Ours<S: Subject> {
     subject: S,
+    voice: Voice,
     workers: Vec<S::Worker>,
     aggregator: S::Aggregator,
     reader: S::Reader,
@@ -23,11 +33,14 @@ pub(in super::super) struct Ours<S: Subject> {
 }
 
 impl<S: Subject> Ours<S> {
-    /// As the framework is by default.
-    pub(in super::super) fn new(subject: S, workers: usize) -> Result<Self> {
-        let (workers, aggregator, reader) = subject.start(MonitorOptions::new(workers))?;
+    pub(in super::super) fn new(subject: S, voice: Voice, workers: usize) -> Result<Self> {
+        let options = match voice {
+            Voice::Reader => MonitorOptions::new(workers),
+            Voice::Aggregator => MonitorOptions::new(workers).worker_share(1.0),
+        };
+        let (workers, aggregator, reader) = subject.start(options)?;
         let (elements, free_ns, polled) = (Vec::new(), 0.0, Polled::default());
-        Ok(Self { subject, workers, aggregator, reader, elements, free_ns, polled })
+        Ok(Self { subject, voice, workers, aggregator, reader, elements, free_ns, polled })
     }
 }
 
@@ -46,9 +59,13 @@ impl<S: Subject> Crew for Ours<S> {
     }
 
     fn answers(&mut self, query: &Query) -> Vec<(&'static str, Answer)> {
-        let online = ("overbank", self.subject.online(&self.reader, query));
-        let applied = self.subject.applied(&self.reader, query).map(|answer| ("paper", answer));
-        [online].into_iter().chain(applied).collect()
+        match self.voice {
+            Voice::Reader => vec![("overbank", self.subject.online(&self.reader, query))],
+            Voice::Aggregator => {
+                let applied = self.subject.applied(&self.reader, query);
+                applied.map(|answer| ("paper", answer)).into_iter().collect()
+            }
+        }
     }
 
     fn state(&self) -> Option<(u8, u64)> {

@@ -8,6 +8,7 @@ mod count_sketch;
 mod counted;
 mod distinct;
 mod elastic;
+mod keyed;
 mod locher;
 mod plain;
 mod quantiles;
