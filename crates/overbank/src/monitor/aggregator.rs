@@ -102,10 +102,9 @@ impl<S: Monitored> Aggregator<S> {
         self.messages = self.messages.wrapping_add(polled.applied);
         polled.queue = self.queue();
         self.settle();
-        let (epoch, _) = self.shared.control();
         let now_ns = clock();
-        if self.threshold.observe(now_ns, polled.queue, || self.shared.live_weight(epoch)) {
-            self.shared.set_control(epoch, self.threshold.tau());
+        if self.threshold.observe(now_ns, polled.queue, || self.shared.standing()) {
+            self.shared.set_control(self.shared.control().0, self.threshold.tau());
             self.tau_max_seen = self.tau_max_seen.max(self.threshold.tau());
         }
         polled.rest_ns = self.policy.rest_ns(now_ns.saturating_sub(began_ns));
@@ -198,7 +197,8 @@ impl<S: Monitored> Aggregator<S> {
         let shared = &*self.shared;
         let (sketch, tally) = (&shared.sketch, &shared.tally);
         let (cells, heavy) = (sketch.cells(), &mut self.heavy);
-        shared.lanes[worker].ring.take(&mut self.receivers[worker], limit, |number, word, key: S::Key| {
+        let ring = &shared.lanes[worker].ring;
+        let taken = ring.take(&mut self.receivers[worker], limit, |number, word, key: S::Key| {
             let sum = tally.apply::<S::Rule>(worker, number, word);
             if !S::SHOWS_KEYS || !message::is_keyed(word) {
                 return;
@@ -214,7 +214,9 @@ impl<S: Monitored> Aggregator<S> {
                     heavy.offer(&shared.boards[half], hash, key, weight);
                 }
             }
-        })
+        });
+        self.threshold.note_sent(worker, taken);
+        taken
     }
 
     /// Goes on with the epoch before the current one.

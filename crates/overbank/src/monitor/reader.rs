@@ -5,7 +5,7 @@ use super::key::Key;
 use super::lane::PLACES_MAX;
 use super::monitored::Monitored;
 use super::rule::Rule;
-use super::shared::{Shared, State};
+use super::shared::Shared;
 use super::sync::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -120,11 +120,7 @@ impl<S: Monitored> Reader<S> {
 
     /// What each worker has done.
     pub fn worker_stats(&self) -> Vec<WorkerStats> {
-        let stats = |state: &State| WorkerStats {
-            elements: state.elements.load(Ordering::Relaxed),
-            kept: state.kept.load(Ordering::Relaxed),
-        };
-        self.shared.states.iter().map(|state| stats(&state.0)).collect()
+        self.shared.worker_stats()
     }
 
     /// What `ask` answers of the current epoch. Asks again where that is not kept any more, so somebody else went on.
@@ -138,8 +134,7 @@ impl<S: Monitored> Reader<S> {
 
     /// The total weight of several epochs.
     pub(super) fn total_weight_of(&self, first: u64, last: u64) -> Option<u64> {
-        let mut weights = (first..=last).map(|epoch| self.total_weight(epoch));
-        weights.try_fold(0u64, |sum, weight| Some(sum.saturating_add(weight?)))
+        self.shared.total_weight_of(first, last)
     }
 
     /// The keys that the aggregator keeps of several epochs, each once.

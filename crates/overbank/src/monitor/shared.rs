@@ -16,10 +16,12 @@ use super::heavy::Board;
 use super::key::Key;
 use super::lane::{Lane, PLACES_MAX};
 use super::monitored::Monitored;
+use super::reader::WorkerStats;
 use super::ring::Padded;
 use super::rule::Rule;
 use super::sync::{AtomicU64, Ordering, fence};
 use super::tally::Tally;
+use super::threshold::Standing;
 
 /// A worker that is no more has left every epoch.
 pub(super) const GONE: u64 = u64::MAX;
@@ -47,6 +49,8 @@ pub(super) struct State {
     pub(super) weight: [AtomicU64; 2],
     pub(super) elements: AtomicU64,
     pub(super) kept: AtomicU64,
+    /// How often it waited for a full ring that τ should have kept from filling.
+    pub(super) waited: AtomicU64,
 }
 
 /// An epoch that is over.
@@ -135,6 +139,22 @@ impl<S: Monitored> Shared<S> {
         live.or_else(|| self.archived(epoch, |archived| archived.weight.load(Ordering::Relaxed)))
     }
 
+    /// That of several epochs, of which there is one at least.
+    pub(super) fn total_weight_of(&self, first: u64, last: u64) -> Option<u64> {
+        (first <= last).then_some(())?;
+        let mut weights = (first..=last).map(|epoch| self.total_weight(epoch));
+        weights.try_fold(0u64, |sum, weight| Some(sum.saturating_add(weight?)))
+    }
+
+    /// What each worker has done.
+    pub(super) fn worker_stats(&self) -> Vec<WorkerStats> {
+        let stats = |state: &Padded<State>| WorkerStats {
+            elements: state.0.elements.load(Ordering::Relaxed),
+            kept: state.0.kept.load(Ordering::Relaxed),
+        };
+        self.states.iter().map(stats).collect()
+    }
+
     /// The keys that the aggregator keeps of an epoch.
     pub(super) fn keys(&self, epoch: u64) -> Option<Vec<S::Key>> {
         let live = self.while_live(epoch, || self.boards[(epoch % 2) as usize].keys());
@@ -151,6 +171,13 @@ impl<S: Monitored> Shared<S> {
     pub(super) fn kept(&self) -> u64 {
         let kept = self.states.iter().map(|state| state.0.kept.load(Ordering::Relaxed));
         kept.fold(0, u64::saturating_add)
+    }
+
+    /// What τ is set by, besides the queue.
+    pub(super) fn standing(&self) -> Standing {
+        let waited = self.states.iter().map(|state| state.0.waited.load(Ordering::Relaxed));
+        let stalls = waited.fold(self.kept(), u64::saturating_add);
+        Standing { total_weight: self.live_weight(self.control().0), stalls }
     }
 
     /// What an epoch's settled counter is: the aggregator's with what the workers left.

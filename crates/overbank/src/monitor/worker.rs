@@ -40,14 +40,16 @@ pub struct Worker<S: Monitored> {
     flushing: u64,
     /// Elements of batches since one was looked at early.
     since_early: usize,
+    /// How often it waited for room that τ should have left.
+    waited: u64,
 }
 
 impl<S: Monitored> Worker<S> {
     pub(super) fn new(shared: Arc<Shared<S>>, index: usize) -> Self {
         let writer = shared.lanes[index].writer::<S::Rule, S::Key>();
         let cells = shared.sketch.cells();
-        let (epoch, base, weight, elements, flushing, since_early) = (0, 0, 0, 0, 0, 0);
-        Self { shared, index, writer, epoch, base, cells, weight, elements, flushing, since_early }
+        let (epoch, base, weight, elements, flushing, since_early, waited) = (0, 0, 0, 0, 0, 0, 0);
+        Self { shared, index, writer, epoch, base, cells, weight, elements, flushing, since_early, waited }
     }
 
     /// Inserts one element. Messages go to the aggregator eight at a time: call [`publish`](Self::publish) when there is nothing to do.
@@ -77,15 +79,23 @@ impl<S: Monitored> Worker<S> {
     ///
     /// The aggregator makes room, so whoever polls on this very thread has `wait` do that.
     pub fn insert_patiently(&mut self, elements: &[S::Element], tau_max: u8, mut wait: impl FnMut() -> bool) {
-        let mut rest = elements;
+        let (mut rest, mut is_waiting) = (elements, false);
         while !rest.is_empty() {
             let (some, others) = rest.split_at(rest.len().min(AT_ONCE));
             let ring = &self.shared.lanes[self.index].ring;
             if ring.has_room_for(&mut self.writer.sender, PLACES_MAX as u64) {
                 let tau = self.begin_all(some).min(tau_max.max(1));
                 self.insert_some(some, Limit::insistent(tau), self.early(tau));
-                rest = others;
-            } else if !wait() {
+                (rest, is_waiting) = (others, false);
+                continue;
+            }
+            // A higher τ would not have spared one that goes by its own.
+            if !is_waiting && self.shared.control().1 <= tau_max {
+                self.waited += 1;
+                self.shared.states[self.index].0.waited.store(self.waited, Ordering::Relaxed);
+            }
+            is_waiting = true;
+            if !wait() {
                 return self.insert_batch(rest);
             }
         }

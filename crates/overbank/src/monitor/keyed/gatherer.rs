@@ -69,10 +69,9 @@ impl<S: Bucketed> Gatherer<S> {
         }
         self.messages = self.messages.wrapping_add(polled.applied);
         polled.queue = self.queue();
-        let (epoch, _) = self.all.base.control();
-        let now_ns = clock();
-        if self.threshold.observe(now_ns, polled.queue, || self.all.base.live_weight(epoch)) {
-            self.all.base.set_control(epoch, self.threshold.tau());
+        let (now_ns, base) = (clock(), &self.all.base);
+        if self.threshold.observe(now_ns, polled.queue, || base.standing()) {
+            base.set_control(base.control().0, self.threshold.tau());
             self.tau_max_seen = self.tau_max_seen.max(self.threshold.tau());
         }
         self.settle();
@@ -121,6 +120,7 @@ impl<S: Bucketed> Gatherer<S> {
         let light = all.base.lanes[worker].ring.take(receiver, limit, |number, word, (): ()| {
             all.base.tally.apply::<<S::Light as Monitored>::Rule>(worker, number, word);
         });
+        self.threshold.note_sent(worker, slots + light);
         slots + light
     }
 

@@ -22,9 +22,7 @@ use super::gatherer::Gatherer;
 use super::key::{Hashed, Key};
 use super::message::CELLS_MAX;
 use super::post::Claim;
-use super::shared::State;
 use super::stand::Stand;
-use super::sync::Ordering;
 use super::{MonitorOptions, Packet, Polled, WorkerStats};
 use crate::Result;
 use crate::error::invalid;
@@ -378,11 +376,7 @@ impl<K: Key, const D: usize> PartsReader<K, D> {
 
     /// What each worker has done.
     pub fn worker_stats(&self) -> Vec<WorkerStats> {
-        let stats = |state: &State| WorkerStats {
-            elements: state.elements.load(Ordering::Relaxed),
-            kept: state.kept.load(Ordering::Relaxed),
-        };
-        self.all.base.states.iter().map(|state| stats(&state.0)).collect()
+        self.all.base.worker_stats()
     }
 
     /// How much a flow weighs in the current epoch, with bounds that hold for it with probability `confidence`: Chebyshev's inequality
@@ -437,11 +431,7 @@ impl<K: Key, const D: usize> PartsReader<K, D> {
 
     /// The interval around an estimate over the epochs `first..=last`, of a flow or of a part.
     pub fn part_bounds(&self, first: u64, last: u64, estimate: u64, confidence: f64) -> Option<CountBounds> {
-        let mut weight = 0u64;
-        over(first, last, |epoch| {
-            weight = weight.saturating_add(self.total_weight(epoch)?);
-            Some(())
-        })?;
+        let weight = self.all.base.total_weight_of(first, last)?;
         if weight == u64::MAX {
             return Some(CountBounds { lower: 0, estimate, upper: u64::MAX });
         }

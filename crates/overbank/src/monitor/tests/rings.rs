@@ -88,6 +88,32 @@ fn flows_of_one_packet_are_known_if_there_is_time_to_wait() {
     }
 }
 
+/// A replay that waits for room has a longer queue than is ever seen: each wait is followed by a poll that leaves none.
+#[test]
+fn waiting_raises_tau_unless_it_is_for_every_element() {
+    const WINDOW_NS: u64 = 1 << 20;
+    for (tau_max, is_raised) in [(1, false), (255, true)] {
+        let Monitor { mut workers, mut aggregator, .. } = MonitorOptions::new(1)
+            .lg_ring(7)
+            .window_ns(WINDOW_NS)
+            .start(Sizes::new(1 << 14).expect("valid"))
+            .expect("valid");
+        let (mut now, mut waits) = (0, 0);
+        for batch in 0..20 {
+            let packets: Vec<_> = (0..1000).map(|flow| packet(1000 * batch + flow, 1)).collect();
+            workers[0].insert_patiently(&packets, tau_max, || {
+                now += WINDOW_NS;
+                waits += 1;
+                aggregator.poll(|| now);
+                true
+            });
+        }
+        assert_eq!(aggregator.tau() > 4, is_raised, "{}", aggregator.tau());
+        // Three messages of each packet, 127 to a ring.
+        assert_eq!(waits < 20 * 3000 / 127 / 4, is_raised, "{waits}");
+    }
+}
+
 #[test]
 fn keys_that_are_owed_go_with_their_epoch_and_their_worker() {
     let options = MonitorOptions::new(1).lg_ring(4);

@@ -8,7 +8,7 @@ use super::monitored::Monitored;
 use super::post::Post;
 use super::rule::Sum;
 use super::shape::ElasticFlows;
-use super::shared::{Archived, State};
+use super::shared::Archived;
 use super::sync::{Ordering, spin_loop};
 use super::{WorkerStats, bounds};
 use crate::Result;
@@ -77,11 +77,7 @@ impl<K: Key> ElasticReader<K> {
 
     /// What each worker has done. A flow that could not be voted out, because the ring was full, counts as kept.
     pub fn worker_stats(&self) -> Vec<WorkerStats> {
-        let stats = |state: &State| WorkerStats {
-            elements: state.elements.load(Ordering::Relaxed),
-            kept: state.kept.load(Ordering::Relaxed),
-        };
-        self.all.base.states.iter().map(|state| stats(&state.0)).collect()
+        self.all.base.worker_stats()
     }
 
     /// How much a flow weighs in the current epoch, with bounds. `estimate` and `upper` are certain: not below what had been inserted when
@@ -101,11 +97,7 @@ impl<K: Key> ElasticReader<K> {
     /// `last` is before `first`.
     pub fn size_in(&self, first: u64, last: u64, hash: KeyHash, confidence: f64) -> Option<CountBounds> {
         let Weight { heavy, light } = self.weight(first, last, hash)?;
-        let mut total = 0u64;
-        over(first, last, |epoch| {
-            total = total.saturating_add(self.total_weight(epoch)?);
-            Some(())
-        })?;
+        let total = self.all.base.total_weight_of(first, last)?;
         let estimate = heavy.saturating_add(light);
         if total == u64::MAX {
             return Some(CountBounds { lower: heavy, estimate, upper: u64::MAX });
