@@ -1,7 +1,7 @@
 //! The threads that count, the one that gathers, and what a report reads of them.
 //!
 //! ```text
-//!   batch ─▶ Hand ─┬─▶ Counters: one of each sketch ── messages ─▶ Gatherer
+//!   batch ─▶ Hand ─┬─▶ Counters: one of each sketch ── messages ─▶ Basket, one of each sketch ◀── polls ── Gatherer
 //!   batch ─▶ Hand ─┤                                                  │
 //!   batch ─▶ Hand ─┴─▶ Tally: exact counts, under its lock            └─ read through ─▶ Crew::readers
 //! ```
@@ -9,10 +9,12 @@
 //! 1. `gate` holds the number of the epoch. A hand counts a batch under its read lock, so a batch is of one epoch in all sketches.
 //! 2. An epoch ends when the gatherer takes the gate's write lock, and begins the next one of every sketch. Hands find the new number
 //!    with their next batch, or when they are asked to [`turn`](Hand::turn), and put what they counted of the old one to `ended`.
-//! 3. An epoch is over when every hand has turned and every sketch has settled: it is then read as it will stay.
+//! 3. A hand that finds a ring full and may wait polls that sketch itself, unless another does just now: it waits for work, never for a
+//!    thread that does not run.
+//! 4. An epoch is over when every hand has turned and every sketch has settled: it is then read as it will stay.
 
 use super::shape::Shape;
-use super::sketches::{self, Counters, Gathering, Readers, Slice};
+use super::sketches::{self, Counters, Gathers, Readers, Slice};
 use super::tally::Tally;
 use crate::arguments::Measure;
 use crate::failure::Failure;
@@ -21,13 +23,13 @@ use overbank::KeyHasher;
 use overbank_ingest::capture::{FlowBatch, FlowKind};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Packets that are counted between two looks at τ.
 const SLICE: usize = 256;
 /// Of so many packets of each hand and epoch of a capture, the gatherer hears of every one: where they are few, all flows have names.
-const KNOWN: usize = 1024;
+const KNOWN: usize = 1 << 14;
 /// Looks at empty rings before the gatherer rests.
 const LOOKS: u32 = 64;
 /// How long it does.
@@ -57,20 +59,22 @@ pub(super) struct Crew {
     turned: AtomicUsize,
     /// When the packets were that were counted of the current epoch.
     span: Mutex<Option<Span>>,
-    gauges: Gauges,
-}
-
-/// What the gatherer says of itself.
-#[derive(Default)]
-struct Gauges {
-    taus: [AtomicU8; SKETCHES.len()],
-    queue: AtomicU64,
-    messages: AtomicU64,
+    baskets: [Basket; SKETCHES.len()],
+    begun: Instant,
+    /// How often the gatherer has polled all sketches, or [`GONE`].
     polls: AtomicU64,
 }
 
-/// The gatherer's side.
-pub(super) struct Gatherer(Gathering);
+/// What gathers one sketch, and what it said last.
+struct Basket {
+    sketch: Mutex<Box<dyn Gathers>>,
+    tau: AtomicU8,
+    queue: AtomicU64,
+    messages: AtomicU64,
+}
+
+/// The side of the thread that gathers.
+pub(super) struct Gatherer<'c>(&'c Crew);
 
 /// One thread's side.
 pub(super) struct Hand<'c> {
@@ -95,7 +99,7 @@ impl Crew {
         hasher: KeyHasher,
         kind: FlowKind,
         by: Measure,
-    ) -> Result<(Self, Workers, Gatherer), Failure> {
+    ) -> Result<(Self, Workers), Failure> {
         let (readers, counters, gathering) = sketches::start(&shape, threads, &hasher)?;
         let crew = Self {
             shape,
@@ -108,9 +112,11 @@ impl Crew {
             ended: Mutex::default(),
             turned: AtomicUsize::new(threads),
             span: Mutex::new(None),
-            gauges: Gauges::default(),
+            baskets: gathering.map(Basket::new),
+            begun: Instant::now(),
+            polls: AtomicU64::new(0),
         };
-        Ok((crew, Workers(counters), Gatherer(gathering)))
+        Ok((crew, Workers(counters)))
     }
 
     /// How many threads count.
@@ -157,9 +163,9 @@ impl Crew {
     /// The readings once nothing waits for the gatherer any more of what was published before. To be asked while nobody counts.
     pub(super) fn drained(&self) -> Readings {
         // The poll under way may have looked at a ring before something came to it.
-        let polls = self.gauges.polls.load(Ordering::Acquire).saturating_add(2);
+        let polls = self.polls.load(Ordering::Acquire).saturating_add(2);
         loop {
-            let (now, readings) = (self.gauges.polls.load(Ordering::Acquire), self.readings());
+            let (now, readings) = (self.polls.load(Ordering::Acquire), self.readings());
             if now >= polls && readings.queue == 0 || now == GONE {
                 return readings;
             }
@@ -167,25 +173,60 @@ impl Crew {
         }
     }
 
-    /// Lets the gatherer have the processor; whether there is still one.
-    fn waits(&self) -> bool {
-        std::thread::yield_now();
-        self.gauges.polls.load(Ordering::Acquire) != GONE
+    /// Nanoseconds since it was made.
+    fn clock(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Makes room in the rings of a sketch, or lets whoever does have the processor; whether there is still a gatherer.
+    fn wait_for(&self, sketch: usize) -> bool {
+        let basket = &self.baskets[sketch];
+        match basket.sketch.try_lock() {
+            Ok(mut sketch) => _ = basket.poll(&mut **sketch, &|| self.clock()),
+            Err(TryLockError::Poisoned(sketch)) => {
+                _ = basket.poll(&mut **sketch.into_inner(), &|| self.clock())
+            }
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+        self.polls.load(Ordering::Acquire) != GONE
     }
 
     pub(super) fn readings(&self) -> Readings {
-        let Gauges { taus, queue, messages, .. } = &self.gauges;
+        let sum = |of: fn(&Basket) -> &AtomicU64| {
+            self.baskets.iter().map(|basket| of(basket).load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+        };
         Readings {
-            taus: taus.each_ref().map(|tau| tau.load(Ordering::Relaxed)),
-            queue: queue.load(Ordering::Relaxed),
-            messages: messages.load(Ordering::Relaxed),
+            taus: self.baskets.each_ref().map(|basket| basket.tau.load(Ordering::Relaxed)),
+            queue: sum(|basket| &basket.queue),
+            messages: sum(|basket| &basket.messages),
             kept: self.readers.kept(),
         }
+    }
+
+    /// For the thread that gathers.
+    pub(super) fn gatherer(&self) -> Gatherer<'_> {
+        Gatherer(self)
+    }
+}
+
+impl Basket {
+    fn new(sketch: Box<dyn Gathers>) -> Self {
+        let tau = AtomicU8::new(sketch.tau());
+        Self { sketch: Mutex::new(sketch), tau, queue: AtomicU64::new(0), messages: AtomicU64::new(0) }
+    }
+
+    /// Polls its sketch; how many messages were applied.
+    fn poll(&self, sketch: &mut dyn Gathers, clock: &dyn Fn() -> u64) -> u64 {
+        let polled = sketch.poll(clock);
+        self.tau.store(sketch.tau(), Ordering::Relaxed);
+        self.queue.store(polled.queue, Ordering::Relaxed);
+        self.messages.store(sketch.messages(), Ordering::Relaxed);
+        polled.applied
     }
 }
 
 impl Workers {
-    /// One hand for each thread. A patient one waits for the gatherer where a ring is full: not beside one that may end an epoch while it
+    /// One hand for each thread. A patient one waits, and gathers meanwhile, where a ring is full: not beside one that may end an epoch while it
     /// counts a batch, which waits for that.
     pub(super) fn hands(self, crew: &Crew, is_patient: bool) -> Vec<Hand<'_>> {
         let hand = |(index, counters)| Hand {
@@ -216,7 +257,7 @@ impl Hand<'_> {
             }
             if self.is_patient {
                 let tau_max = if self.known_left > 0 { 1 } else { u8::MAX };
-                self.counters.insert_patiently(&self.slice, tau_max, || crew.waits());
+                self.counters.insert_patiently(&self.slice, tau_max, |sketch| crew.wait_for(sketch));
                 self.known_left = self.known_left.saturating_sub(slice.len());
             } else {
                 self.counters.insert(&self.slice);
@@ -256,33 +297,22 @@ pub(super) fn end_epoch(turns: &Sender<Turn>) -> bool {
     turns.send(over).is_ok() && is_over.recv().is_ok()
 }
 
-impl Gatherer {
+impl Gatherer<'_> {
     /// Takes messages until nobody can ask for a turn any more. `wake` has hands turn that have nothing to count.
-    pub(super) fn gather(mut self, crew: &Crew, turns: &Receiver<Turn>, wake: impl Fn()) {
-        let began = Instant::now();
-        let clock = || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    pub(super) fn gather(self, turns: &Receiver<Turn>, wake: impl Fn()) {
+        let Self(crew) = self;
         let mut turning: Option<Turn> = None;
-        // However it ends, nobody waits for another poll.
-        let _end = End(&crew.gauges);
         let mut looks = 0;
         loop {
-            let gauges = &crew.gauges;
-            let (mut applied, mut queue, mut messages) = (0, 0, 0u64);
-            for (sketch, tau) in self.0.iter_mut().zip(&gauges.taus) {
-                let polled = sketch.poll(&clock);
-                applied += polled.applied;
-                queue += polled.queue;
-                messages = messages.wrapping_add(sketch.messages());
-                tau.store(sketch.tau(), Ordering::Relaxed);
-            }
-            gauges.queue.store(queue, Ordering::Relaxed);
-            gauges.messages.store(messages, Ordering::Relaxed);
-            gauges.polls.fetch_add(1, Ordering::Release);
+            let poll = |basket: &Basket| basket.poll(&mut **lock(&basket.sketch), &|| crew.clock());
+            let applied: u64 = crew.baskets.iter().map(poll).sum();
+            crew.polls.fetch_add(1, Ordering::Release);
             looks = if applied == 0 { (looks + 1).min(LOOKS) } else { 0 };
             let is_idle = looks >= LOOKS;
             if turning.is_some() {
                 let has_turned = crew.turned.load(Ordering::Acquire) == crew.threads();
-                if has_turned && self.0.iter().all(|sketch| !sketch.is_settling()) {
+                let is_settling = |basket: &Basket| lock(&basket.sketch).is_settling();
+                if has_turned && !crew.baskets.iter().any(is_settling) {
                     // Who asked may have gone since.
                     let _ = turning.take().map(|over| over.send(()));
                 } else if is_idle && !has_turned {
@@ -299,7 +329,7 @@ impl Gatherer {
             };
             match asked {
                 Ok(over) => {
-                    self.begin_epoch(crew);
+                    self.begin_epoch();
                     turning = Some(over);
                     wake();
                 }
@@ -310,17 +340,17 @@ impl Gatherer {
     }
 
     /// Between two batches of every hand. The epoch before is settled, as whoever asks for a turn waits for its end.
-    fn begin_epoch(&mut self, crew: &Crew) {
+    fn begin_epoch(&self) {
+        let Self(crew) = self;
         let mut gate = crew.gate.write().unwrap_or_else(PoisonError::into_inner);
         crew.turned.store(0, Ordering::Relaxed);
-        self.0.iter_mut().for_each(|sketch| sketch.begin_epoch());
+        crew.baskets.iter().for_each(|basket| lock(&basket.sketch).begin_epoch());
         *gate += 1;
     }
 }
 
-struct End<'g>(&'g Gauges);
-
-impl Drop for End<'_> {
+/// However it ends, nobody waits for another poll.
+impl Drop for Gatherer<'_> {
     fn drop(&mut self) {
         self.0.polls.store(GONE, Ordering::Release);
     }

@@ -31,7 +31,7 @@ use crate::interrupt::Interrupt;
 use crate::report::Ended;
 use crate::{process, resident, units};
 use capture::{Event, Feeder, Finished};
-use crew::{Crew, Gatherer, Hand, Turn, Workers, end_epoch};
+use crew::{Crew, Hand, Turn, Workers, end_epoch};
 use desk::{Desk, Next, Seat};
 use display::Display;
 use epochs::Epochs;
@@ -89,15 +89,15 @@ pub(crate) fn run(arguments: &MonitorArguments) -> CommandResult {
         Some(keeper) => keeper.store().hasher(),
         None => Store::in_memory(options)?.hasher(),
     };
-    let (crew, workers, gatherer) = Crew::new(shape, threads, hasher, arguments.key, arguments.by)?;
+    let (crew, workers) = Crew::new(shape, threads, hasher, arguments.key, arguments.by)?;
     resident::let_start_up_go();
     let display = Display::open(arguments, &interrupt);
     let (keeper, top) = (keeper.as_mut(), arguments.top);
     let reports = Reports { crew: &crew, keeper, display, top, packets: 0, known: Vec::new(), dropped: 0 };
     let mut conductor = Conductor { arguments, interrupt: &interrupt, reports };
     let finished = match source {
-        Source::Captures(reader) => conductor.read(*reader, workers, gatherer),
-        Source::Interface(interface, sockets) => conductor.listen(&interface, sockets, workers, gatherer),
+        Source::Captures(reader) => conductor.read(*reader, workers),
+        Source::Interface(interface, sockets) => conductor.listen(&interface, sockets, workers),
     };
     let shown = conductor.reports.display.finish();
     let finished = finished?;
@@ -137,12 +137,7 @@ struct Conductor<'a> {
 
 impl Conductor<'_> {
     /// Starts the other threads, and reports until the captures have ended.
-    fn read(
-        &mut self,
-        reader: CaptureReader,
-        workers: Workers,
-        gatherer: Gatherer,
-    ) -> Result<Finished, Failure> {
+    fn read(&mut self, reader: CaptureReader, workers: Workers) -> Result<Finished, Failure> {
         let (crew, arguments, interrupt) = (self.reports.crew, self.arguments, self.interrupt);
         let desk = &Desk::new(crew.threads());
         let (turns, turned) = channel();
@@ -157,7 +152,7 @@ impl Conductor<'_> {
             let hands = workers.hands(crew, true).into_iter();
             let hands = hands.map(|hand| start(scope, "counts", move || count(hand, desk, decoder, crew)));
             let hands = hands.collect::<Result<Vec<_>, Failure>>()?;
-            start(scope, "gathers", move || gatherer.gather(crew, &turned, || desk.ask_to_turn()))?;
+            start(scope, "gathers", move || crew.gatherer().gather(&turned, || desk.ask_to_turn()))?;
             start(scope, "reads", move || feeder.feed(reader))?;
             let watched = self.follow(&told);
             drop(told);
@@ -206,7 +201,6 @@ impl Conductor<'_> {
         interface: &Interface,
         sockets: Vec<PacketSocket>,
         workers: Workers,
-        gatherer: Gatherer,
     ) -> Result<Finished, Failure> {
         let crew = self.reports.crew;
         let decoder = FlowDecoder { tunnels: self.arguments.tunnels };
@@ -214,7 +208,7 @@ impl Conductor<'_> {
         std::thread::scope(|scope| {
             // However this ends, the others do: those that listen, and the gatherer, whom nobody can ask any more.
             let (_end, turns) = (interface::End(interface), turns);
-            start(scope, "gathers", move || gatherer.gather(crew, &turned, || ()))?;
+            start(scope, "gathers", move || crew.gatherer().gather(&turned, || ()))?;
             for (hand, socket) in workers.hands(crew, false).into_iter().zip(sockets) {
                 start(scope, "listens", move || interface.count(crew, hand, socket, decoder))?;
             }

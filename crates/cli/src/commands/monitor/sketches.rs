@@ -142,13 +142,14 @@ impl Counters {
         self.lengths.insert_batch(&slice.lengths);
     }
 
-    /// Counts packets by thresholds of `tau_max` at most: while a ring is full, `wait` is called, and says whether to go on waiting.
-    pub(super) fn insert_patiently(&mut self, slice: &Slice, tau_max: u8, wait: impl Fn() -> bool) {
-        self.flows.insert_patiently(&slice.flows, tau_max, &wait);
-        self.distinct.insert_patiently(&slice.hashes, tau_max, &wait);
-        self.spreaders.insert_patiently(&slice.contacts, tau_max, &wait);
-        self.sums.insert_patiently(&slice.flows, tau_max, &wait);
-        self.lengths.insert_patiently(&slice.lengths, tau_max, &wait);
+    /// Counts packets by thresholds of `tau_max` at most: while a ring is full, `wait` is called with the number of its sketch, and says
+    /// whether to go on waiting.
+    pub(super) fn insert_patiently(&mut self, slice: &Slice, tau_max: u8, wait: impl Fn(usize) -> bool) {
+        self.flows.insert_patiently(&slice.flows, tau_max, || wait(0));
+        self.distinct.insert_patiently(&slice.hashes, tau_max, || wait(1));
+        self.spreaders.insert_patiently(&slice.contacts, tau_max, || wait(2));
+        self.sums.insert_patiently(&slice.flows, tau_max, || wait(3));
+        self.lengths.insert_patiently(&slice.lengths, tau_max, || wait(4));
     }
 
     /// Goes over to a new epoch if one has begun, and lets those who gather have what is due.
