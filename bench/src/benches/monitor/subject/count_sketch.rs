@@ -19,7 +19,7 @@ pub(in super::super) struct Median;
 
 impl Counting for Median {
     const NAME: &'static str = "count_sketch";
-    const MERGE_NS: f64 = 45_000.0;
+    const MERGE_NS: f64 = 50_000.0;
     type Sketch = SignedSizes<u64, ROWS>;
     type Ideal = Named<CountSketch>;
 

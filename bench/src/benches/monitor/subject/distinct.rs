@@ -46,7 +46,7 @@ impl<R> Clone for Flows<R> {
 impl<R: Ranks> Subject for Flows<R> {
     const NAME: &'static str = R::NAME;
     const QUESTION: Question = Question::Flows;
-    const MERGE_NS: f64 = 2_000.0;
+    const MERGE_NS: f64 = 1_500.0;
     type Element = KeyHash;
     type Worker = Worker<Distinct<R>>;
     type Aggregator = Aggregator<Distinct<R>>;

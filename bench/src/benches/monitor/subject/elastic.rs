@@ -28,7 +28,7 @@ on_the_framework!(ElasticWorker<u64>, ElasticAggregator<u64>);
 
 impl Keying for Voting {
     const NAME: &'static str = "elastic";
-    const MERGE_NS: f64 = 220_000.0;
+    const MERGE_NS: f64 = 190_000.0;
     type Worker = ElasticWorker<u64>;
     type Aggregator = ElasticAggregator<u64>;
     type Reader = ElasticReader<u64>;

@@ -18,7 +18,7 @@ pub(in super::super) struct Sources(Shape);
 impl Subject for Sources {
     const NAME: &'static str = "locher";
     const QUESTION: Question = Question::Spreads;
-    const MERGE_NS: f64 = 400_000.0;
+    const MERGE_NS: f64 = 5_000_000.0;
     type Element = Contact<u64>;
     type Worker = Worker<Spreaders<u64, ROWS>>;
     type Aggregator = Aggregator<Spreaders<u64, ROWS>>;

@@ -20,7 +20,7 @@ impl Values {
 impl Subject for Values {
     const NAME: &'static str = "ddsketch";
     const QUESTION: Question = Question::Quantiles;
-    const MERGE_NS: f64 = 2_000.0;
+    const MERGE_NS: f64 = 1_500.0;
     type Element = Reading;
     type Worker = Worker<Quantiles>;
     type Aggregator = Aggregator<Quantiles>;

@@ -23,7 +23,7 @@ pub(in super::super) struct Levels;
 
 impl Counting for Levels {
     const NAME: &'static str = "univ_mon";
-    const MERGE_NS: f64 = 270_000.0;
+    const MERGE_NS: f64 = 150_000.0;
     type Sketch = FlowSums<u64, ROWS>;
     type Ideal = UnivMon;
 
