@@ -12,7 +12,8 @@
 //!    about log2 k windows. The first step is the paper's, and so is every step of a queue that comes near, or falls fast enough.
 //! 4. A worker spends at most a share of its time on messages: τ rises while the busiest one sends more than that allows, and does not
 //!    fall where it would then send more. At low rates that allows every message.
-//! 5. A ring that was full since the last step is a queue far above its target, however short the queue is by now.
+//! 5. A ring that has kept a counter back since the last step, or made a worker wait, is a queue far above its target, however short the
+//!    queue is by now.
 //!
 //! ```text
 //!   queue  ▁▇███████▆▄▂▁▁▁▁      far above, and not falling: +1 +2 +4 +8 …
@@ -113,7 +114,7 @@ pub(super) struct Control {
 pub(super) struct Standing {
     /// The stream's so far.
     pub(super) total_weight: u64,
-    /// How often a worker found its ring full, ever.
+    /// How often a ring kept a worker's counter back or made it wait, ever.
     pub(super) stalls: u64,
 }
 
