@@ -136,13 +136,15 @@ impl Loan {
         Loan { pool: Arc::clone(pool), bytes: 0 }
     }
 
-    /// Has it be so many bytes, or a part of them, one in `share`, where there is no room and others have loans already; how many it is.
+    /// Has it be so many bytes, or a part of them, one in `share`, where others have loans already and there is no room, or all loans would
+    /// take more than half of the memory, which rows need, too; how many it is.
     pub(super) fn set(&mut self, bytes: usize, share: usize) -> usize {
         self.end();
         let pool = &self.pool;
-        let has_room = pool.used_bytes().saturating_add(bytes) <= pool.budget_bytes();
-        let is_first = pool.loan_bytes.load(Ordering::Relaxed) == 0;
-        self.bytes = if has_room || is_first { bytes } else { bytes / share };
+        let (lent, most) = (pool.loan_bytes.load(Ordering::Relaxed), pool.budget_bytes());
+        let has_room =
+            pool.used_bytes().saturating_add(bytes) <= most && lent.saturating_add(bytes) <= most / 2;
+        self.bytes = if has_room || lent == 0 { bytes } else { bytes / share };
         pool.used_bytes.fetch_add(self.bytes, Ordering::Relaxed);
         pool.loan_bytes.fetch_add(self.bytes, Ordering::Relaxed);
         pool.trim();

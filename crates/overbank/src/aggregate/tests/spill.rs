@@ -50,9 +50,10 @@ pub(super) fn setup(store: &Store, lg_leaves: u32, pool_blocks: usize, mask: u12
     (options, Setup { hasher, shares, flash })
 }
 
-/// As [`small`], with so little memory that most is on flash.
+/// As [`small`], with so little memory that most is on flash: some blocks for each leaf, and what four scans take at a time, of which the
+/// first borrows 32 KiB and the others 8.
 pub(super) fn spilled<A: Aggregate>(store: &Store, aggregate: A, lg_leaves: u32, mask: u128) -> Groups<A> {
-    let (options, setup) = setup(store, lg_leaves, (3 << lg_leaves) + 12, mask);
+    let (options, setup) = setup(store, lg_leaves, (3 << lg_leaves) + 18, mask);
     spilling(store, aggregate, &options, setup).unwrap()
 }
 
