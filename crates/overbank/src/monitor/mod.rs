@@ -89,8 +89,9 @@ pub use keyed::{FlowParts, PartsAggregator, PartsMonitor, PartsReader, PartsWork
 pub use monitored::{Monitored, ReadCounters, Weighed};
 pub use poller::{Poller, Refused};
 pub use quantiles::{Quantiles, Reading};
-pub use reader::{Reader, WorkerStats};
+pub use reader::Reader;
 pub use rule::{Max, Rule, Signed, Sum};
+pub use shared::WorkerStats;
 pub use spreaders::{Contact, Spreaders};
 pub use threshold::Allocation;
 pub use univ_mon::{FlowChange, FlowSums};

@@ -5,7 +5,7 @@ use super::key::Key;
 use super::lane::PLACES_MAX;
 use super::monitored::Monitored;
 use super::rule::Rule;
-use super::shared::Shared;
+use super::shared::{Shared, WorkerStats};
 use super::sync::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,16 +25,6 @@ impl<S: Monitored> Clone for Reader<S> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
-}
-
-/// What the workers have done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WorkerStats {
-    /// Elements inserted, as of the last publishing.
-    pub elements: u64,
-    /// How often a counter was due to be sent and was kept, because the ring was full, or because an eighth of it waited and others had
-    /// more to tell. In a batch, a full ring is tried with one element in 32, and such a ring with five or more.
-    pub kept: u64,
 }
 
 impl<S: Monitored> Reader<S> {

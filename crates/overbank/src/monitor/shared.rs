@@ -16,12 +16,10 @@ use super::heavy::Board;
 use super::key::Key;
 use super::lane::{Lane, PLACES_MAX};
 use super::monitored::Monitored;
-use super::reader::WorkerStats;
 use super::ring::Padded;
 use super::rule::Rule;
 use super::sync::{AtomicU64, Ordering, fence};
 use super::tally::Tally;
-use super::threshold::Standing;
 
 /// A worker that is no more has left every epoch.
 pub(super) const GONE: u64 = u64::MAX;
@@ -38,6 +36,25 @@ pub(super) struct Shared<S: Monitored> {
     pub(super) closed: AtomicU64,
     pub(super) boards: [Board; 2],
     pub(super) archive: Box<[Archived]>,
+}
+
+/// What τ is set by at the end of a window, besides the queue.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Standing {
+    /// The stream's so far.
+    pub(super) total_weight: u64,
+    /// How often a ring kept a worker's counter back or made it wait, ever.
+    pub(super) stalls: u64,
+}
+
+/// What the workers have done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkerStats {
+    /// Elements inserted, as of the last publishing.
+    pub elements: u64,
+    /// How often a counter was due to be sent and was kept, because the ring was full, or because an eighth of it waited and others had
+    /// more to tell. In a batch, a full ring is tried with one element in 32, and such a ring with five or more.
+    pub kept: u64,
 }
 
 /// What a worker says of itself.

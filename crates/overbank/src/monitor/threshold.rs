@@ -25,6 +25,7 @@
 //! workers are few it stays near 1, so that most of a worker's time goes into messages that bring its aggregator no more than an answer
 //! that reads through has anyway.
 
+use super::shared::Standing;
 use crate::Result;
 use crate::error::invalid;
 
@@ -107,15 +108,6 @@ pub(super) struct Control {
     /// The share of a worker's time that messages may take.
     pub(super) worker_share: f64,
     pub(super) tau_max: u8,
-}
-
-/// How things stand at the end of a window.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Standing {
-    /// The stream's so far.
-    pub(super) total_weight: u64,
-    /// How often a ring kept a worker's counter back or made it wait, ever.
-    pub(super) stalls: u64,
 }
 
 /// Eq. 1 and Eq. 2, with invariants 3 to 5.

@@ -226,8 +226,8 @@ impl Basket {
 }
 
 impl Workers {
-    /// One hand for each thread. A patient one waits, and gathers meanwhile, where a ring is full: not beside one that may end an epoch while it
-    /// counts a batch, which waits for that.
+    /// One hand for each thread. A patient one waits, and gathers meanwhile, where a ring is full: not beside one that may end an epoch
+    /// while it counts a batch, which waits for that.
     pub(super) fn hands(self, crew: &Crew, is_patient: bool) -> Vec<Hand<'_>> {
         let hand = |(index, counters)| Hand {
             crew,
