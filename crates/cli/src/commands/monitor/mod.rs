@@ -179,6 +179,10 @@ impl Conductor<'_> {
             match event {
                 Ok(Event::Over { epoch, span, ended, answer }) => {
                     self.reports.close(About { epoch, span, ended, dropped: None })?;
+                    if ended != Ended::ByTime {
+                        // Nothing comes any more: the epoch that has begun is none to report of.
+                        alarm = Alarm::new(None);
+                    }
                     // Who asked may have gone since.
                     let _ = answer.send(());
                 }
