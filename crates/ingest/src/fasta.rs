@@ -136,35 +136,36 @@ fn sequence(text: &[u8], place: Range<usize>, arena: &mut Vec<u8>) -> Option<Spa
 pub(crate) fn parse_fastq(columns: &Columns, rows: &mut Rows) -> Result<()> {
     let (text, mut start) = (rows.text, 0);
     while start < text.len() {
-        let mut lines = [0..0, 0..0, 0..0, 0..0];
-        let mut at = start;
-        for place in &mut lines {
+        let (mut lines, mut found, mut at) = ([0..0, 0..0, 0..0, 0..0], 0, start);
+        while found < lines.len() && at < text.len() {
             let line = line(text, at, text.len());
-            *place = at..line.bare;
-            at = line.next;
+            lines[found] = at..line.bare;
+            (found, at) = (found + 1, line.next);
         }
-        fastq_record(columns, start..at, lines, rows)?;
+        fastq_record(columns, start..at, &lines[..found], rows)?;
         start = at;
     }
     Ok(())
 }
 
-fn fastq_record(
-    columns: &Columns,
-    row: Range<usize>,
-    [name_line, sequence, plus, quality]: [Range<usize>; 4],
-    rows: &mut Rows,
-) -> Result<()> {
+/// A record of these lines; fewer than four are what is left of one at the end of a text that was cut.
+fn fastq_record(columns: &Columns, row: Range<usize>, lines: &[Range<usize>], rows: &mut Rows) -> Result<()> {
     let text = rows.text;
     if text[row.clone()].trim_ascii().is_empty() {
         return Ok(());
     }
-    if text[name_line.clone()].first() != Some(&b'@') || text[plus].first() != Some(&b'+') {
+    let begins = |line: &Range<usize>, mark| text[line.clone()].first() == Some(&mark);
+    let [name_line, sequence, plus, quality] = lines else {
+        return rows.bad(row, || {
+            format!("the text ends in line {} of a record of FASTQ, which has four", lines.len())
+        });
+    };
+    if !begins(name_line, b'@') || !begins(plus, b'+') {
         return rows
             .bad(row, || "a record of FASTQ has four lines, the first with @ and the third with +".into());
     }
     if sequence.len() != quality.len() {
-        let lengths = [&sequence, &quality].map(ExactSizeIterator::len);
+        let lengths = [sequence, quality].map(ExactSizeIterator::len);
         return rows
             .bad(row, || format!("the sequence is {} long and its quality {}", lengths[0], lengths[1]));
     }

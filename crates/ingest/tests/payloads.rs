@@ -186,6 +186,15 @@ proptest! {
         check(&text, compression, &mut both, &expected);
     }
 
+    /// Its fourth line might be as empty as its sequence, but it is not there.
+    #[test]
+    fn a_record_of_fastq_that_is_cut_is_malformed(chunk_bytes in 1usize..64, lines in 1usize..4, is_ended: bool) {
+        let record = [&b"@b"[..], b"", b"+"];
+        let text = [&b"@a\nA\n+\nI\n"[..], &record[..lines].join(&b'\n')[..], if is_ended { b"\n" } else { b"" }].concat();
+        let expected = Outcome { rows: vec![Row::with(b"a", b"A")], bad_lines: vec![5] };
+        check(&text, Compression::Plain, &mut options(Format::Fastq, &[], Payload::Natural, chunk_bytes), &expected);
+    }
+
     #[test]
     fn well_formed_records_of_fastq_come_whole(
         records in prop::collection::vec(("[a-c]{1,3}", "[ACGT]{0,9}"), 0..9), chunk_bytes in 1usize..64,
@@ -240,13 +249,24 @@ proptest! {
         for chunk_bytes in [limit / 2 + 1, limit] {
             let (other, end) = read(&text, chunk_bytes, limit);
             prop_assert_eq!(&other, &rows);
-            prop_assert_eq!(end.as_ref().err().map(ToString::to_string), outcome.as_ref().err().map(ToString::to_string));
+            prop_assert_eq!(end.as_ref().err().map(cause), outcome.as_ref().err().map(cause));
         }
         prop_assert!(rows.iter().all(|(key, value)| key.len() + value.len() + 8 <= limit));
     }
 }
 
 type Records = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What an error says, but how long a record is that is too long: that is as exact as the lengths of it that a chunk shows.
+fn cause(error: &Error) -> String {
+    match error {
+        Error::RowTooLong { line, at, bytes, limit_bytes, .. } => {
+            assert!(*bytes > *limit_bytes as u64);
+            format!("record {line} at {at} is longer than {limit_bytes}")
+        }
+        error => error.to_string(),
+    }
+}
 
 /// The raw records of `text`, and how reading them ends.
 fn read(text: &[u8], chunk_bytes: usize, limit: usize) -> (Records, Result<(), Error>) {
