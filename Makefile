@@ -1,15 +1,17 @@
 # What a person does with this project, one word each. Needs Rust, a C compiler, and Python for `data`.
 
 OVERBANK := target/release/overbank
+PREFIX   ?= /usr/local
 SAMPLE   := testdata/twitter52_250k_keys.txt.zst
 
-.PHONY: help run test format lint tidy unit targets packages fuzz-smoke bench crash fuzz data
+.PHONY: help run test format lint tidy unit targets packages fuzz-smoke bench crash fuzz data capi install-c
 
 help:
 	@echo "make run     build, then profile the real sample that ships and query the result"
 	@echo "make test    everything: format, lint, tidy, all tests, smoke runs of benches and fuzz targets"
 	@echo "make crash   a million crash states and more, by all crash explorations (STATES=n: as many as you say)"
 	@echo "make bench   every figure at full size into bench.jsonl (QUICK=1: below 60 s a bench)"
+	@echo "make capi    build the C library; make install-c PREFIX=/usr/local installs it, its header and its pkg-config file"
 	@echo "make data    fetch at least 300 MB of real text into data/ for 'bench profile'"
 	@echo "make fuzz    a minute of libFuzzer for each target (needs nightly and cargo-fuzz)"
 
@@ -65,6 +67,13 @@ crash:
 
 bench:
 	cargo run --release -p overbank-bench -- all $(if $(QUICK),--quick) --json bench.jsonl
+
+capi:
+	cargo build --release -p overbank-capi
+
+# `sudo make install-c` needs no cargo: `make capi` was run before.
+install-c:
+	sh crates/capi/install.sh $(or $(CARGO_TARGET_DIR),target)/release $(PREFIX)
 
 data:
 	python3 bench/text_corpus.py data

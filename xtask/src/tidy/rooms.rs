@@ -21,8 +21,12 @@ const MAP: &str = "ARCHITECTURE.md";
 const LIBRARY: &str = "crates/overbank/src/";
 
 /// Crates that are packages of another name than their folder's.
-const PACKAGES: &[(&str, &str)] =
-    &[("ingest", "overbank-ingest"), ("cli", "overbank-cli"), ("bench", "overbank-bench")];
+const PACKAGES: &[(&str, &str)] = &[
+    ("ingest", "overbank-ingest"),
+    ("capi", "overbank-capi"),
+    ("cli", "overbank-cli"),
+    ("bench", "overbank-bench"),
+];
 
 /// Crates that are held to no row: tools and tests of the whole.
 const FREE: &[&str] = &["bench", "bench/items", "bench/rivals", "bench/rivals/sketches", "fuzz", "xtask"];

@@ -14,7 +14,7 @@ pub(crate) struct Tree {
 const SKIPPED: &[&str] = &[".git", ".venv", "target", "data", "corpus", "artifacts", "testdata", "golden"];
 
 /// Files that tools write, and the licence's own words. `.git` is a file in a linked work tree.
-const GENERATED: &[&str] = &[".git", "Cargo.lock", "LICENSE"];
+const GENERATED: &[&str] = &[".git", "Cargo.lock", "LICENSE", "overbank.h"];
 
 impl Tree {
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
