@@ -24,6 +24,7 @@ const LIBRARY: &str = "crates/overbank/src/";
 const PACKAGES: &[(&str, &str)] = &[
     ("ingest", "overbank-ingest"),
     ("capi", "overbank-capi"),
+    ("xdp", "overbank-xdp"),
     ("cli", "overbank-cli"),
     ("bench", "overbank-bench"),
 ];
