@@ -73,8 +73,9 @@ impl HyperLogLog {
         Ok(Self { lg_m, hash_id: hash_id.into(), registers: vec![0; 1 << lg_m] })
     }
 
-    /// The sketch of these registers, as many as a power of two; `None` where no sketch has such.
-    pub(crate) fn from_registers(hash_id: impl Into<HashId>, registers: Vec<u8>) -> Option<Self> {
+    /// The sketch of these registers, `2^lg_m` of them, that something else raised; `None` where no sketch has such. A key's register is
+    /// the first `lg_m` bits of `hash.high()`, its rank the leading zeros of `hash.low()` and 1.
+    pub fn from_registers(hash_id: impl Into<HashId>, registers: Vec<u8>) -> Option<Self> {
         let lg_m = registers.len().checked_ilog2()?;
         let is_whole = registers.len().is_power_of_two()
             && (LG_M_MIN..=LG_M_MAX).contains(&lg_m)

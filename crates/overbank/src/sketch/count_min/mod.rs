@@ -91,11 +91,12 @@ impl Overflow {
 }
 
 impl CountMin<u64> {
-    /// The sketch of one page of these cells, row after row.
+    /// The sketch of one page of these cells, row after row, that something else counted: a switch, a program in the kernel. A key's cell
+    /// of row `r` is [`column`](keyhash::column)`(hash.fold(), r, columns)`, of `2^k` columns the first `k` bits of that row's product.
     ///
     /// # Errors
     /// Those of [`with_shape`](Self::with_shape), or [`Error::Incompatible`] for another number of cells.
-    pub(crate) fn from_cells(columns: u32, depth: u32, hash_id: HashId, cells: Vec<u64>) -> Result<Self> {
+    pub fn from_cells(columns: u32, depth: u32, hash_id: HashId, cells: Vec<u64>) -> Result<Self> {
         let layout = Layout::with_shape(1, columns, depth)?;
         require_equal("the number of cells", layout.cells(), cells.len())?;
         let overflow = Overflow { widened: false, saturated: cells.contains(&u64::MAX) };

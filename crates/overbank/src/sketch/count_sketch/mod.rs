@@ -85,11 +85,13 @@ impl CountSketch {
         Ok(Self { columns, depth, hash_id: hash_id.into(), total_weight: 0, cells: vec![0; cells] })
     }
 
-    /// The sketch of these cells, row after row, whose keys' absolute weights sum to `total_weight`.
+    /// The sketch of these cells, row after row, whose keys' absolute weights sum to `total_weight`, that something else counted. A key's
+    /// cell of row `r` is that of count-min ([`CountMin::from_cells`](super::CountMin::from_cells)); its weight is taken off where bit
+    /// `r` of `hash.low()` is set.
     ///
     /// # Errors
     /// Those of [`new`](Self::new), or [`Error::Incompatible`](crate::Error::Incompatible) for another number of cells.
-    pub(crate) fn from_cells(
+    pub fn from_cells(
         columns: u32,
         depth: u32,
         hash_id: HashId,
