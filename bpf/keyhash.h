@@ -1,11 +1,12 @@
 /*
- * The hash of a flow's key, as the library has it: XXH3-128 of keys of 13 bytes (a 5-tuple of IPv4) and of 37 (of IPv6), and the columns of
- * rows. For the kernel's programs and for C alike: 64-bit arithmetic alone, no loops, no tables but the secret.
+ * The hash of a flow's key, as the library has it: XXH3-128, the columns of rows, signs and ranks. For the kernel's programs and for C alike:
+ * 64-bit arithmetic alone, no loops, no tables but the secret.
  *
- *   key ──▶ overbank_xxh3_13, _37 ──▶ high, low ──▶ fold = high ^ low ──▶ overbank_column(fold, row, width)
+ *   key: 4, 8, 13 bytes of IPv4, 16, 32, 37 of IPv6 ──▶ overbank_xxh3 ──▶ high, low
+ *   fold = high ^ low ──▶ overbank_column(fold, row, lg_width)      low ──▶ overbank_is_negative(low, row)
  *
- * Cost: 4 products of 64 by 64 bits for 13 bytes, 5 for 37, each of four products of 32 bits where the processor gives no upper half; a
- * column has two. Held to the library by the test `vectors` of crates/xdp.
+ * Cost: 1 product of 64 by 64 bits for 4 and 8 bytes, 2 for 13 and 16, 2 for 32, 4 for 37, each of four products of 32 bits where the
+ * processor gives no upper half; a column has one. Held to the library by the test `vectors` of crates/xdp.
  *
  * Source: xxHash 0.8, doc/xxhash_spec.md; Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
  */
@@ -64,20 +65,34 @@ OVERBANK_INLINE overbank_u64 overbank_avalanche(overbank_u64 h) {
     return h ^ (h >> 32);
 }
 
-OVERBANK_INLINE overbank_u64 overbank_swapped(overbank_u64 word) {
-    return __builtin_bswap64(word);
+/* XXH3-128 of 4 and of 8 bytes, of the branch for 4 to 8. */
+OVERBANK_INLINE struct overbank_u128 overbank_xxh3_short(const overbank_u8 *key, overbank_u32 len, overbank_u64 seed) {
+    overbank_u32 first, last;
+    __builtin_memcpy(&first, key, sizeof first);
+    __builtin_memcpy(&last, key + len - 4, sizeof last);
+    seed ^= (overbank_u64)__builtin_bswap32((overbank_u32)seed) << 32;
+    overbank_u64 flip = (OVERBANK_SECRET_16 ^ OVERBANK_SECRET_24) + seed;
+    overbank_u64 word = (first | (overbank_u64)last << 32) ^ flip;
+    struct overbank_u128 h = overbank_product(word, OVERBANK_PRIME64_1 + (len << 2));
+    h.high += h.low << 1;
+    h.low ^= h.high >> 3;
+    h.low ^= h.low >> 35;
+    h.low *= 0x9FB21C651E98DF25ULL;
+    h.low ^= h.low >> 28;
+    h.high = overbank_avalanche(h.high);
+    return h;
 }
 
-/* XXH3-128 of 13 bytes, of the branch for 9 to 16. */
-OVERBANK_INLINE struct overbank_u128 overbank_xxh3_13(const overbank_u8 *key, overbank_u64 seed) {
+/* XXH3-128 of 13 and of 16 bytes, of the branch for 9 to 16. */
+OVERBANK_INLINE struct overbank_u128 overbank_xxh3_middle(const overbank_u8 *key, overbank_u32 len, overbank_u64 seed) {
     overbank_u64 flip_low = (OVERBANK_SECRET_32 ^ OVERBANK_SECRET_40) - seed;
     overbank_u64 flip_high = (OVERBANK_SECRET_48 ^ OVERBANK_SECRET_56) + seed;
-    overbank_u64 first = overbank_word(key), last = overbank_word(key + 5);
+    overbank_u64 first = overbank_word(key), last = overbank_word(key + len - 8);
     struct overbank_u128 m = overbank_product(first ^ last ^ flip_low, OVERBANK_PRIME64_1), h;
-    m.low += (overbank_u64)(13 - 1) << 54;
+    m.low += (overbank_u64)(len - 1) << 54;
     last ^= flip_high;
     m.high += last + (last & 0xffffffff) * (OVERBANK_PRIME32_2 - 1);
-    m.low ^= overbank_swapped(m.high);
+    m.low ^= __builtin_bswap64(m.high);
     h = overbank_product(m.low, OVERBANK_PRIME64_2);
     h.high += m.high * OVERBANK_PRIME64_2;
     h.low = overbank_avalanche(h.low);
@@ -89,21 +104,38 @@ OVERBANK_INLINE overbank_u64 overbank_mixed(const overbank_u8 *at, overbank_u64 
     return overbank_folded(overbank_word(at) ^ (one + seed), overbank_word(at + 8) ^ (two - seed));
 }
 
-/* XXH3-128 of 37 bytes, of the branch for 17 to 128. */
-OVERBANK_INLINE struct overbank_u128 overbank_xxh3_37(const overbank_u8 *key, overbank_u64 seed) {
-    struct overbank_u128 sum = {37 * OVERBANK_PRIME64_1, 0}, h;
-    sum.low += overbank_mixed(key + 16, OVERBANK_SECRET_32, OVERBANK_SECRET_40, seed);
-    sum.low ^= overbank_word(key + 5) + overbank_word(key + 13);
-    sum.high += overbank_mixed(key + 5, OVERBANK_SECRET_48, OVERBANK_SECRET_56, seed);
-    sum.high ^= overbank_word(key + 16) + overbank_word(key + 24);
+/* XXH3-128 of 32 and of 37 bytes, of the branch for 17 to 128. */
+OVERBANK_INLINE struct overbank_u128 overbank_xxh3_long(const overbank_u8 *key, overbank_u32 len, overbank_u64 seed) {
+    struct overbank_u128 sum = {len * OVERBANK_PRIME64_1, 0}, h;
+    const overbank_u8 *last = key + len - 16, *before = key + len - 32;
+    if (len > 32) {
+        sum.low += overbank_mixed(key + 16, OVERBANK_SECRET_32, OVERBANK_SECRET_40, seed);
+        sum.low ^= overbank_word(before) + overbank_word(before + 8);
+        sum.high += overbank_mixed(before, OVERBANK_SECRET_48, OVERBANK_SECRET_56, seed);
+        sum.high ^= overbank_word(key + 16) + overbank_word(key + 24);
+    }
     sum.low += overbank_mixed(key, OVERBANK_SECRET_0, OVERBANK_SECRET_8, seed);
-    sum.low ^= overbank_word(key + 21) + overbank_word(key + 29);
-    sum.high += overbank_mixed(key + 21, OVERBANK_SECRET_16, OVERBANK_SECRET_24, seed);
+    sum.low ^= overbank_word(last) + overbank_word(last + 8);
+    sum.high += overbank_mixed(last, OVERBANK_SECRET_16, OVERBANK_SECRET_24, seed);
     sum.high ^= overbank_word(key) + overbank_word(key + 8);
     h.low = overbank_avalanche(sum.low + sum.high);
     h.high = 0 - overbank_avalanche(sum.low * OVERBANK_PRIME64_1 + sum.high * OVERBANK_PRIME64_4 +
-                                    (37 - seed) * OVERBANK_PRIME64_2);
+                                    (len - seed) * OVERBANK_PRIME64_2);
     return h;
+}
+
+/* The hash of a key of one of these lengths; of another length it is 0. */
+OVERBANK_INLINE struct overbank_u128 overbank_xxh3(const overbank_u8 *key, overbank_u32 len, overbank_u64 seed) {
+    struct overbank_u128 none = {0, 0};
+    switch (len) {
+    case 4: return overbank_xxh3_short(key, 4, seed);
+    case 8: return overbank_xxh3_short(key, 8, seed);
+    case 13: return overbank_xxh3_middle(key, 13, seed);
+    case 16: return overbank_xxh3_middle(key, 16, seed);
+    case 32: return overbank_xxh3_long(key, 32, seed);
+    case 37: return overbank_xxh3_long(key, 37, seed);
+    default: return none;
+    }
 }
 
 /* The i-th output of SplitMix64 from state 0. A constant where i is one. */
@@ -118,6 +150,27 @@ OVERBANK_INLINE overbank_u64 overbank_constant(overbank_u64 i) {
 OVERBANK_INLINE overbank_u32 overbank_column(overbank_u64 fold, overbank_u32 row, overbank_u32 lg_width) {
     overbank_u64 mixed = (fold ^ overbank_constant(2 * row)) * (overbank_constant(2 * row + 1) | 1);
     return (overbank_u32)(mixed >> (64 - lg_width));
+}
+
+/* Whether a key's weight is taken off in this row of a count sketch. */
+OVERBANK_INLINE overbank_u32 overbank_is_negative(overbank_u64 low, overbank_u32 row) {
+    return (overbank_u32)(low >> row) & 1;
+}
+
+/* The rank of a hash for HyperLogLog: leading zeros of `low` and 1; 65 where it is 0. clang 14 has no such word for the kernel's machine. */
+OVERBANK_INLINE overbank_u32 overbank_rank(overbank_u64 low) {
+    overbank_u32 rank = 1;
+    if (!low) return 65;
+#define OVERBANK_HALVE(bits) \
+    if (!(low >> (64 - (bits)))) rank += (bits), low <<= (bits)
+    OVERBANK_HALVE(32);
+    OVERBANK_HALVE(16);
+    OVERBANK_HALVE(8);
+    OVERBANK_HALVE(4);
+    OVERBANK_HALVE(2);
+    OVERBANK_HALVE(1);
+#undef OVERBANK_HALVE
+    return rank;
 }
 
 #endif

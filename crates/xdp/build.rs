@@ -4,13 +4,19 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The programs of `bpf/`, which is a link to the tree's: so the package has it, too.
+const PROGRAMS: [&str; 6] = ["count_min", "count_sketch", "coco", "hyperloglog", "flows", "empty"];
+
 fn main() {
     println!("cargo:rustc-check-cfg=cfg(has_program)");
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=../../bpf");
+    println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-env-changed=PATH");
-    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("count_min.o");
-    match compile(Path::new("../../bpf/count_min.bpf.c"), &out) {
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let compiled = PROGRAMS.iter().try_for_each(|name| {
+        compile(&Path::new("bpf").join(format!("{name}.bpf.c")), &out.join(format!("{name}.o")))
+    });
+    match compiled {
         Ok(()) => println!("cargo:rustc-cfg=has_program"),
         Err(why) => println!("cargo:warning=built without its kernel program: {why}"),
     }
@@ -23,8 +29,9 @@ fn compile(source: &Path, out: &Path) -> Result<(), String> {
     if env::var("CARGO_CFG_TARGET_ENDIAN").as_deref() != Ok("little") {
         return Err("bpf/keyhash.h reads words with the lowest byte first".to_owned());
     }
-    // Where Debian keeps asm/types.h.
-    let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    // Where Debian keeps asm/types.h: of the machine that compiles, as the kernel's machine is the same for all.
+    let host = env::var("HOST").unwrap_or_default();
+    let arch = host.split('-').next().unwrap_or_default();
     let done = Command::new("clang")
         .args(["-target", "bpf", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
         .arg(format!("-I/usr/include/{arch}-linux-gnu"))

@@ -22,10 +22,11 @@ int main(void) {
             char pair[3] = {hex[2 * i], hex[2 * i + 1], 0};
             key[i] = (unsigned char)strtoul(pair, NULL, 16);
         }
-        struct overbank_u128 hash = len == 13 ? overbank_xxh3_13(key, seed) : overbank_xxh3_37(key, seed);
+        struct overbank_u128 hash = overbank_xxh3(key, (unsigned)len, seed);
         printf("%016llx%016llx", hash.high, hash.low);
         for (unsigned row = 0; row < 5; row++) printf(" %u", overbank_column(hash.high ^ hash.low, row, width));
-        printf("\n");
+        printf(" %u%u%u", overbank_is_negative(hash.low, 0), overbank_is_negative(hash.low, 1), overbank_is_negative(hash.low, 2));
+        printf(" %u %u\n", overbank_rank(hash.low), overbank_rank(width < 32 ? hash.low >> (width * 2) : 0));
     }
     return 0;
 }
@@ -55,8 +56,8 @@ fn the_kernel_s_hash_is_the_library_s() {
         // Keys of all bits, of none, and of any.
         let random = |at: u64| KeyHasher::new(HashKind::Xxh3, Seed(1)).hash_u64(i * 64 + at).low();
         let seed = [0, 1, u64::MAX, random(63)][i as usize % 4];
-        let (len, lg_width) = ([13, 37][(i / 4) as usize % 2], 1 + (i % 32) as u32);
-        let byte = |at: usize| match i / 8 {
+        let (len, lg_width) = ([4, 8, 13, 16, 32, 37][(i / 4) as usize % 6], 1 + (i % 32) as u32);
+        let byte = |at: usize| match i / 24 {
             0 => 0,
             1 => 0xff,
             _ => random(at as u64) as u8,
@@ -69,7 +70,11 @@ fn the_kernel_s_hash_is_the_library_s() {
         write!(expected, "{:016x}{:016x}", hash.high(), hash.low()).expect("memory");
         let columns = columns_of_power::<5>(hash.fold(), lg_width);
         columns.iter().for_each(|column| write!(expected, " {column}").expect("memory"));
-        expected += "\n";
+        let bit = |row: u32| (hash.low() >> row) & 1;
+        write!(expected, " {}{}{}", bit(0), bit(1), bit(2)).expect("memory");
+        let shifted = hash.low().checked_shr(lg_width * 2).unwrap_or(0);
+        writeln!(expected, " {} {}", hash.low().leading_zeros() + 1, shifted.leading_zeros() + 1)
+            .expect("memory");
     }
     let input = place.path().join("asked");
     fs::write(&input, asked).expect("the questions");

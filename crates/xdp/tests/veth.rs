@@ -1,34 +1,21 @@
 //! The real thing: a network namespace of the test's own, a pair of interfaces in it, packets sent on one and counted on the other.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
 
-use keyhash::Seed;
-use overbank_xdp::{Error, XdpMonitor};
+mod kernel;
+
+use kernel::{Model, forms, frame, is_behind_more, load};
+use overbank_ingest::capture::{CaptureOptions, CaptureReader, LinkType, PacketChunk};
+use overbank_xdp::{Epoch, Mode, Options, Sketch, XdpWorker};
 use std::fs;
-use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
-/// Set in the process that is inside the namespace.
+/// Set in the process that is inside the namespace, and in one that only attaches.
 const INSIDE: &str = "OVERBANK_XDP_INSIDE";
-
-/// Sends frames that a file has, each behind its length, on one interface.
-const SENDER: &str = r#"
-import socket, struct, sys
-out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-out.bind((sys.argv[1], 0))
-all = open(sys.argv[2], "rb").read()
-at = 0
-while at < len(all):
-    (length,) = struct.unpack_from("<I", all, at)
-    frame = all[at + 4:at + 4 + length]
-    at += 4 + length
-    while True:
-        try:
-            out.send(frame)
-            break
-        except OSError as error:
-            if error.errno != 105: raise
-"#;
 
 /// Runs a test of this file again, in a network of its own, which ends with it. False where the machine does not allow that.
 fn inside(test: &str) -> bool {
@@ -38,26 +25,28 @@ fn inside(test: &str) -> bool {
     let can = |program: &str, arguments: &[&str]| {
         Command::new(program).args(arguments).output().is_ok_and(|done| done.status.success())
     };
-    if !can("unshare", &["--net", "true"]) || !can("ip", &["-V"]) || !can("python3", &["--version"]) {
-        println!("{test} is left out: it needs root, ip (iproute2), unshare (util-linux) and python3");
+    if !can("unshare", &["--net", "true"]) || !can("ip", &["-V"]) || !can("cc", &["--version"]) {
+        println!("{test} is left out: it needs root, ip (iproute2), unshare (util-linux) and a C compiler");
         return false;
     }
-    let program = std::env::current_exe().expect("this test");
-    let done = Command::new("unshare")
-        .arg("--net")
-        .arg(program)
-        .args(["--exact", test, "--nocapture"])
-        .env(INSIDE, "1")
-        .output()
-        .expect("unshare");
+    let done = again(test, &["unshare", "--net"]).output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{said}");
     print!("{said}");
     false
 }
 
+/// A test of this file as a command.
+fn again(test: &str, before: &[&str]) -> Command {
+    let program = std::env::current_exe().unwrap();
+    let mut words = before.iter().map(PathBuf::from).chain([program]);
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).args(["--exact", test, "--nocapture"]).env(INSIDE, "1");
+    command
+}
+
 fn ip(arguments: &str) -> ExitStatus {
-    Command::new("ip").args(arguments.split(' ')).status().expect("ip")
+    Command::new("ip").args(arguments.split(' ')).status().unwrap()
 }
 
 /// Two interfaces, up and silent.
@@ -69,163 +58,142 @@ fn pair() {
     }
 }
 
-/// Attached, or `None` with a line where the kernel or the build cannot.
-fn attach(tau: u64) -> Option<XdpMonitor> {
-    match XdpMonitor::attach("right", Seed(42), tau) {
-        Ok(monitor) => Some(monitor),
-        Err(error @ (Error::NoProgram | Error::Refused { .. })) => {
-            // Where the compiler is, so must the program be.
-            let has_clang = Command::new("clang").arg("--version").output().is_ok();
-            assert!(!has_clang || !Path::new("/usr/include/bpf/bpf_helpers.h").exists(), "{error}");
-            println!("left out: {error}");
-            None
+/// Who sends.
+struct Sender {
+    place: TempDir,
+}
+
+impl Sender {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/send.c");
+        let mut cc = Command::new("cc");
+        let done = cc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]).arg(source).arg("-o");
+        let done = done.arg(place.path().join("send")).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        Self { place }
+    }
+
+    fn start(&self, frames: &[Vec<u8>]) -> Child {
+        let path = self.place.path().join("frames");
+        let with_length = |frame: &Vec<u8>| [&(frame.len() as u32).to_le_bytes(), &frame[..]].concat();
+        fs::write(&path, frames.iter().flat_map(with_length).collect::<Vec<u8>>()).unwrap();
+        Command::new(self.place.path().join("send")).arg("left").arg(&path).spawn().unwrap()
+    }
+}
+
+/// Sends frames, and ends epochs meanwhile, until all are counted.
+fn count(worker: &mut XdpWorker, frames: &[Vec<u8>]) -> Vec<Epoch> {
+    let sender = Sender::new();
+    let mut child = sender.start(frames);
+    let (began, mut epochs, mut counted) = (Instant::now(), Vec::new(), 0);
+    while counted < frames.len() as u64 {
+        worker.poll();
+        if epochs.len() % 2 == 1 {
+            worker.epoch().unwrap();
         }
-        Err(error) => panic!("{error}"),
+        let epoch = worker.end_epoch().unwrap();
+        counted += epoch.packets().packets;
+        if epoch.packets().packets > 0 || epochs.is_empty() {
+            epochs.push(epoch);
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{counted} of {}", frames.len());
     }
+    assert!(child.wait().unwrap().success());
+    epochs
 }
 
-fn udp(flow: u16, is_v6: bool, tags: usize) -> (Vec<u8>, Vec<u8>) {
-    let mut frame = vec![2; 12];
-    for tag in 0..tags {
-        frame.extend(if tag + 1 == tags { [0x81, 0] } else { [0x88, 0xa8] });
-        frame.extend([0, 7]);
+/// That all epochs together are what the library says of the frames.
+fn all_of(epochs: &[Epoch], frames: &[Vec<u8>], options: &Options) {
+    let model = Model::of(frames, options, epochs[0].hasher());
+    let (mut sizes, mut distinct) = (epochs[0].sizes().unwrap(), epochs[0].distinct().unwrap());
+    for epoch in &epochs[1..] {
+        sizes.merge(&epoch.sizes().unwrap()).unwrap();
+        distinct.merge(&epoch.distinct().unwrap()).unwrap();
     }
-    let [high, low] = flow.to_be_bytes();
-    let ports = [high, low, 0, 53];
-    let mut key;
-    if is_v6 {
-        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 17, 64]);
-        key = [[0xfd; 16], [0xfe; 16]].concat();
-        key[15] = low;
-        frame.extend(&key);
-    } else {
-        frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
-        key = vec![10, 0, high, low, 10, 1, 1, 1];
-        frame.extend(&key);
-    }
-    frame.extend(ports);
-    frame.extend([0, 8, 0, 0]);
-    key.extend(ports);
-    key.push(17);
-    frame.resize(frame.len().max(60), 0);
-    (frame, key)
-}
-
-fn send(frames: &[Vec<u8>]) {
-    let place = tempfile::tempdir().expect("a folder");
-    let path = place.path().join("frames");
-    let all: Vec<u8> =
-        frames.iter().flat_map(|frame| [&(frame.len() as u32).to_le_bytes(), &frame[..]].concat()).collect();
-    fs::write(&path, all).expect("the frames");
-    let done = Command::new("python3").args(["-c", SENDER, "left"]).arg(&path).output().expect("python3");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-}
-
-/// Until the kernel has given all packets to the program.
-fn wait_for(monitor: &XdpMonitor, packets: u64) {
-    let began = Instant::now();
-    while monitor.tally().expect("a tally").packets < packets {
-        assert!(began.elapsed() < Duration::from_secs(60), "{:?} of {packets}", monitor.tally());
-        std::thread::yield_now();
-    }
-}
-
-/// Keys, and how often each was sent.
-type Flows = Vec<(Vec<u8>, u64)>;
-
-/// Frames of 60 flows, flow f as often as f + 1 times `rounds`, and their keys.
-fn traffic(rounds: usize) -> (Vec<Vec<u8>>, Flows) {
-    let (mut frames, mut flows) = (Vec::new(), Vec::new());
-    for f in 0..60u16 {
-        let (frame, key) = udp(f, f % 3 == 1, usize::from(f % 3));
-        let count = (usize::from(f) + 1) * rounds;
-        frames.extend(std::iter::repeat_n(frame, count));
-        flows.push((key, count as u64));
-    }
-    (frames, flows)
+    assert_eq!((sizes, distinct), (model.sizes, model.distinct));
+    let counted: u64 = epochs.iter().map(|epoch| epoch.packets().counted).sum();
+    assert_eq!(counted, model.keys.len() as u64);
 }
 
 #[test]
-fn all_that_was_sent_is_counted() {
-    if !inside("all_that_was_sent_is_counted") {
+fn all_that_was_sent_is_counted_in_either_mode() {
+    if !inside("all_that_was_sent_is_counted_in_either_mode") {
         return;
     }
     pair();
-    let Some(mut monitor) = attach(50) else { return };
-    println!("attached: {:?}", monitor.mode());
-    let (frames, flows) = traffic(10);
-    send(&frames);
-    wait_for(&monitor, frames.len() as u64);
-    let counters = monitor.counters().expect("counters");
-    assert_eq!(counters.totals(), [frames.len() as u64; 3]);
-    for (key, count) in &flows {
-        assert_eq!(counters.estimate(monitor.hasher().hash(key)), *count, "{key:?}");
+    for mode in [Mode::Native, Mode::Generic] {
+        let options = Options { tau: 20, ..Options::default() };
+        let Some(mut worker) = load(Sketch::Flows, &options) else { return };
+        assert_eq!(worker.attach("right", Some(mode)).unwrap(), mode);
+        // Flow f as often as f + 1 times 20, in turn.
+        let mut frames = Vec::new();
+        for round in 0..1200usize {
+            frames.extend((0..60u16).filter(|&flow| round < 20 * (usize::from(flow) + 1)).map(frame));
+        }
+        // Where fragments and the like come in, the interface is not the one to drop them.
+        let epochs = count(&mut worker, &frames);
+        all_of(&epochs, &frames, &options);
     }
-    // All that reached τ by themselves are known by name.
-    let known = monitor.flows(&counters);
-    assert_eq!(known[0], (&flows[59].0[..], 600));
-    assert!(flows.iter().filter(|flow| flow.1 >= 50).all(|flow| known.contains(&(&flow.0[..], flow.1))));
-    let tally = monitor.tally().expect("a tally");
-    assert_eq!((tally.packets, tally.not_ip, tally.kept), (frames.len() as u64, 0, 0));
 }
 
+/// Packets of a pair of interfaces are of any form: as long as an Ethernet header, or longer than any header says.
 #[test]
-fn a_full_ring_loses_nothing() {
-    if !inside("a_full_ring_loses_nothing") {
+fn hostile_packets_are_counted_and_pass() {
+    if !inside("hostile_packets_are_counted_and_pass") {
         return;
     }
     pair();
-    // Three messages of 72 bytes a packet: the ring of 1 MiB holds those of some 4,800 packets.
-    let Some(mut monitor) = attach(1) else { return };
-    let (frames, flows) = traffic(5);
-    send(&frames);
-    wait_for(&monitor, frames.len() as u64);
-    let tally = monitor.tally().expect("a tally");
-    assert!(tally.kept > 0, "the ring was never full: {tally:?}");
-    for _ in 0..2 {
-        let counters = monitor.counters().expect("counters");
-        assert_eq!(counters.totals(), [frames.len() as u64; 3]);
-        flows
-            .iter()
-            .for_each(|(key, count)| assert_eq!(counters.estimate(monitor.hasher().hash(key)), *count));
+    let options = Options::default();
+    let Some(mut worker) = load(Sketch::Flows, &options) else { return };
+    worker.attach("right", None).unwrap();
+    let mut frames = Vec::new();
+    for whole in forms() {
+        frames.extend(
+            [14, 15, 18, 34, whole.len() - 1, whole.len()].map(|len| whole[..len.min(whole.len())].to_vec()),
+        );
     }
-    // With room again, what was kept goes.
-    send(&frames);
-    wait_for(&monitor, 2 * frames.len() as u64);
-    assert_eq!(monitor.counters().expect("counters").totals(), [2 * frames.len() as u64; 3]);
+    let epochs = count(&mut worker, &frames);
+    all_of(&epochs, &frames, &options);
+    // right: bytes packets …
+    let devices = fs::read_to_string("/proc/self/net/dev").unwrap();
+    let right = devices.lines().find_map(|line| line.trim().strip_prefix("right:")).unwrap();
+    let received: usize = right.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(received >= frames.len(), "they pass: {received}");
 }
 
+/// The captures that ship, replayed.
 #[test]
-fn hostile_packets_pass() {
-    if !inside("hostile_packets_pass") {
+fn captures_that_are_replayed_are_counted() {
+    if !inside("captures_that_are_replayed_are_counted") {
         return;
     }
     pair();
-    let Some(mut monitor) = attach(50) else { return };
-    // Cut anywhere, behind any of the headers; lengths that lie; extension headers without end.
-    let mut frames: Vec<Vec<u8>> = Vec::new();
-    for (is_v6, tags) in [(false, 0), (true, 0), (false, 2), (true, 2)] {
-        let (frame, _) = udp(1, is_v6, tags);
-        frames.extend((14..frame.len()).map(|len| frame[..len].to_vec()));
-        let header = 14 + 4 * tags;
-        for value in [0x40, 0x44, 0x4f, 0x60, 0x6f, 0xff] {
-            let mut odd = frame.clone();
-            odd[header] = value;
-            frames.push(odd);
-        }
-        for protocol in 0..=255 {
-            let mut odd = frame.clone();
-            odd[header + if is_v6 { 6 } else { 9 }] = protocol;
-            odd.resize(400, 0);
-            frames.push(odd);
+    let options = Options { tau: 1, ..Options::default() };
+    let Some(mut worker) = load(Sketch::Flows, &options) else { return };
+    worker.attach("right", None).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures");
+    let mut frames = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(mut reader) = CaptureReader::open(CaptureOptions::new([&path])) else { continue };
+        let mut chunk = PacketChunk::new();
+        while reader.next_chunk(&mut chunk).is_ok_and(|more| more) {
+            let ethernet =
+                chunk.packets().filter(|packet| packet.link == LinkType::ETHERNET && packet.data.len() >= 14);
+            frames.extend(ethernet.map(|packet| packet.data.to_vec()));
         }
     }
-    send(&frames);
-    wait_for(&monitor, frames.len() as u64);
-    let tally = monitor.tally().expect("a tally");
-    let counters = monitor.counters().expect("counters");
-    assert_eq!(counters.totals(), [tally.packets - tally.not_ip; 3]);
-    assert!(tally.not_ip > 0 && tally.not_ip < tally.packets);
+    frames.retain(|frame| !is_behind_more(frame));
+    assert!(frames.len() > 10, "{}", frames.len());
+    let epochs = count(&mut worker, &frames);
+    all_of(&epochs, &frames, &options);
+}
+
+/// Whether a program is on the interface.
+fn is_on() -> bool {
+    let shown = Command::new("ip").args(["link", "show", "right"]).output().unwrap();
+    String::from_utf8_lossy(&shown.stdout).contains("xdp")
 }
 
 #[test]
@@ -234,19 +202,62 @@ fn it_is_taken_off() {
         return;
     }
     pair();
-    let is_on = || {
-        let shown = Command::new("ip").args(["link", "show", "right"]).output().expect("ip");
-        String::from_utf8_lossy(&shown.stdout).contains("xdp")
-    };
-    let Some(monitor) = attach(50) else { return };
+    let Some(mut worker) = load(Sketch::CountMin, &Options::default()) else { return };
+    worker.attach("right", None).unwrap();
     assert!(is_on());
     // Another one is refused, by name and with the reasons.
-    let refused =
-        XdpMonitor::attach("right", Seed(1), 1).err().map(|error| error.to_string()).unwrap_or_default();
-    assert!(refused.contains("cannot attach to right"), "{refused}");
-    drop(monitor);
-    assert!(!is_on());
-    let missing =
-        XdpMonitor::attach("nowhere", Seed(1), 1).err().map(|error| error.to_string()).unwrap_or_default();
+    let mut other = load(Sketch::Coco, &Options::default()).unwrap();
+    let refused = other.attach("right", None).unwrap_err().to_string();
+    assert!(
+        refused.contains("cannot attach to right") && refused.contains("ip link show right"),
+        "{refused}"
+    );
+    drop(worker);
+    gone();
+    let missing = other.attach("nowhere", None).unwrap_err().to_string();
     assert!(missing.contains("nowhere"), "{missing}");
+}
+
+/// The kernel takes it off a moment after the link is closed.
+fn gone() {
+    let began = Instant::now();
+    while is_on() {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        std::thread::yield_now();
+    }
+}
+
+/// A process that attaches and then waits for its end; nothing by itself.
+#[test]
+fn attaches_and_waits() {
+    if std::env::var_os("OVERBANK_XDP_WAITS").is_none() {
+        return;
+    }
+    let mut worker = load(Sketch::CountMin, &Options::default()).unwrap();
+    worker.attach("right", None).unwrap();
+    println!("attached");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_nothing() {
+    if !inside("a_process_that_is_killed_leaves_nothing")
+        || load(Sketch::CountMin, &Options::default()).is_none()
+    {
+        return;
+    }
+    pair();
+    let mut child = again("attaches_and_waits", &[])
+        .env("OVERBANK_XDP_WAITS", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("attached")));
+    assert!(is_on());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    gone();
 }

@@ -26,7 +26,7 @@ const BANNED: &[&str] = &[
 ];
 
 /// Where `unsafe` may stand: code for one instruction set, the device's files, the C interface, the command's memory, the
-/// command's look at standard output and its packet sockets, the bench's memory map, a rival that is one, the test that forks, and the
+/// command's look at standard output and its packet sockets, two calls of XDP's to the kernel, the bench's memory map, a rival that is one, the test that forks, and the
 /// allocator that counts.
 const UNSAFE_PLACES: &[&str] = &[
     "crates/overbank/src/bits/",
@@ -34,6 +34,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/overbank/tests/counting/",
     "crates/overbank/tests/fork.rs",
     "crates/capi/",
+    "crates/xdp/src/kernel.rs",
     "crates/cli/src/resident.rs",
     "crates/cli/src/closed.rs",
     "crates/cli/src/commands/monitor/packet_socket.rs",
@@ -93,7 +94,7 @@ pub(crate) fn rust(source: &Source<'_>, test_only: bool, faults: &mut Vec<Fault>
             fault(
                 at,
                 "unsafe",
-                "unsafe code belongs into bits/, device/file*, the C interface, the command's resident.rs, closed.rs and \
+                "unsafe code belongs into bits/, device/file*, the C interface, xdp's kernel.rs, the command's resident.rs, closed.rs and \
                  packet_socket.rs, the bench's mapping.rs and its rival lmdb.rs, the test that forks or tests/counting"
                     .into(),
             );
