@@ -70,9 +70,10 @@ pub(crate) struct Report {
     pub(crate) heavy_threshold: Option<u64>,
     /// Against the epoch before; `None` where there is none.
     pub(crate) changes: Option<Vec<Change>>,
-    pub(crate) spreaders: Vec<Spreads>,
-    pub(crate) entropy: Entropy,
-    pub(crate) packet_sizes: PacketSizes,
+    /// `None` where they are not counted, as of the next two.
+    pub(crate) spreaders: Option<Vec<Spreads>>,
+    pub(crate) entropy: Option<Entropy>,
+    pub(crate) packet_sizes: Option<PacketSizes>,
     pub(crate) readings: Readings,
 }
 
@@ -176,8 +177,8 @@ pub(crate) const SKETCHES: [&str; 5] = ["flows", "distinct", "spreaders", "entro
 /// The framework's state, as it is at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Readings {
-    /// τ of each sketch.
-    pub(crate) taus: [u8; SKETCHES.len()],
+    /// τ of each sketch that there is.
+    pub(crate) taus: [Option<u8>; SKETCHES.len()],
     /// Messages that wait.
     pub(crate) queue: u64,
     /// Messages that were applied.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The options of `overbank monitor`.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("source").required(true).args(["pcap", "iface"]))]
+#[command(group = ArgGroup::new("source").required(true).args(["pcap", "iface", "xdp"]))]
 #[command(after_help = "\
 A flow's size is never above `at most`, and not below `at least` with 95 % confidence; distinct flows and spreaders are within
 their bounds with 95 % confidence each. Which flows are listed is what the threads announced: once an epoch is over, the report
@@ -25,6 +25,7 @@ Examples:
   tcpdump -w - | overbank monitor --pcap - --epoch 1m
   overbank monitor --pcap trace.pcap --rate x10 --key src
   sudo overbank monitor --iface eth0 --key src-dst --store epochs
+  sudo overbank monitor --xdp eth0 --key five-tuple --epoch 1m --json
   overbank monitor --pcap trace.pcap --epoch 1m --store epochs; overbank top epochs --epoch last")]
 pub(crate) struct MonitorArguments {
     /// Captures, pcap or pcapng, plain or compressed: files, quoted globs, or - for standard input
@@ -35,6 +36,12 @@ pub(crate) struct MonitorArguments {
     /// --epoch says otherwise, by the clock
     #[arg(long, value_name = "NAME")]
     pub(crate) iface: Option<String>,
+
+    /// Have the kernel count what this interface receives, by XDP: in its driver if that can, else before the rest of the kernel; needs root
+    /// and Linux 5.9. Flows' sizes, changes and distinct flows; no spreaders, entropy or packet sizes, and no --store. --key is
+    /// five-tuple, src-dst, src or dst
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["store", "tunnels", "threads"])]
+    pub(crate) xdp: Option<String>,
 
     /// How fast captures are read: by their own times (line), so many times as fast (x10, x0.5) [default: as fast as it goes]
     #[arg(long, value_name = "line|xN", requires = "pcap", value_parser = parse_rate)]
@@ -53,7 +60,7 @@ pub(crate) struct MonitorArguments {
     pub(crate) tunnels: bool,
 
     /// Begin anew after so long, by the times of packets: 500ms, 10s, 5m, 1h; epochs begin at whole multiples of it, and those
-    /// without a packet are left out [default: all is one, or 10s with --iface]
+    /// without a packet are left out [default: all is one, or 10s with --iface and --xdp]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) epoch: Option<Duration>,
 

@@ -30,13 +30,15 @@ pub(crate) fn monitor_page(report: &Report) -> Page {
         page.heading("Changes", "against the epoch before");
         change_table(&mut page, changes);
     }
-    page.heading("Spreaders", "distinct destinations of a source, within their bounds with 95 %");
-    spreader_table(&mut page, &report.spreaders);
-    page.heading(
-        "Packet sizes in bytes",
-        &format!("within {} of the true quantile", units::percent(SIZE_ERROR)),
-    );
-    size_lines(&mut page, &report.packet_sizes);
+    if let Some(spreaders) = &report.spreaders {
+        page.heading("Spreaders", "distinct destinations of a source, within their bounds with 95 %");
+        spreader_table(&mut page, spreaders);
+    }
+    if let Some(sizes) = &report.packet_sizes {
+        let note = format!("within {} of the true quantile", units::percent(SIZE_ERROR));
+        page.heading("Packet sizes in bytes", &note);
+        size_lines(&mut page, sizes);
+    }
     page
 }
 
@@ -87,15 +89,18 @@ pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String, String)> {
     }
     let Distinct { estimate, lower, upper, .. } = report.flows;
     facts.push(("distinct flows", whole(estimate), format!("{} to {} (95 %)", whole(lower), whole(upper))));
-    let entropy = report.entropy;
-    facts.push((
-        "entropy of flows",
-        format!("{:.3} bits", entropy.bits),
-        format!("give or take {:.3}", entropy.standard_error),
-    ));
+    if let Some(entropy) = report.entropy {
+        facts.push((
+            "entropy of flows",
+            format!("{:.3} bits", entropy.bits),
+            format!("give or take {:.3}", entropy.standard_error),
+        ));
+    }
     let readings = report.readings;
-    let thresholds = readings.taus.map(|tau| tau.to_string()).join("/");
-    facts.push(("thresholds", thresholds, "flows/distinct/spreaders/entropy/sizes".to_owned()));
+    let names = ["flows", "distinct", "spreaders", "entropy", "sizes"];
+    let (taus, names): (Vec<String>, Vec<&str>) =
+        readings.taus.into_iter().zip(names).filter_map(|(tau, name)| Some((tau?.to_string(), name))).unzip();
+    facts.push(("thresholds", taus.join("/"), names.join("/")));
     let wait = format!("{} wait", units::count(readings.queue));
     facts.push(("messages", units::count(readings.messages), wait));
     facts
@@ -225,12 +230,12 @@ pub(crate) fn monitor_json(report: &Report) -> Value {
         "top": report.top.iter().map(flow_json).collect::<Vec<_>>(),
         "heavy_threshold": report.heavy_threshold,
         "changes": report.changes.as_ref().map(|changes| changes.iter().map(change_json).collect::<Vec<_>>()),
-        "spreaders": report.spreaders.iter().map(spreader_json).collect::<Vec<_>>(),
-        "entropy": {"bits": report.entropy.bits, "standard_error": report.entropy.standard_error},
-        "packet_sizes": sizes_json(&report.packet_sizes),
+        "spreaders": report.spreaders.as_ref().map(|all| all.iter().map(spreader_json).collect::<Vec<_>>()),
+        "entropy": report.entropy.map(|entropy| json!({"bits": entropy.bits, "standard_error": entropy.standard_error})),
+        "packet_sizes": report.packet_sizes.as_ref().map(sizes_json),
         "monitor": {
             "threads": report.threads,
-            "thresholds": SKETCHES.into_iter().zip(readings.taus).collect::<BTreeMap<_, _>>(),
+            "thresholds": SKETCHES.into_iter().zip(readings.taus).filter(|(_, tau)| tau.is_some()).collect::<BTreeMap<_, _>>(),
             "queue": readings.queue,
             "messages": readings.messages,
             "kept": readings.kept,

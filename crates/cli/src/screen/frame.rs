@@ -60,9 +60,9 @@ pub(crate) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     draw_facts(frame, right, "Monitor", &monitor);
     draw_flows(frame, flows, report);
     let [left, right] = Layout::horizontal([Constraint::Fill(2), Constraint::Fill(3)]).areas(lower);
-    draw_spreaders(frame, left, &report.spreaders);
+    draw_spreaders(frame, left, report.spreaders.as_deref().unwrap_or_default());
     draw_changes(frame, right, report.changes.as_deref());
-    let figures = size_figures(&report.packet_sizes).into_iter();
+    let figures = report.packet_sizes.iter().flat_map(size_figures);
     let figures = figures.flat_map(|(name, size)| [Span::raw(name).dim(), Span::raw(format!(" {size}  "))]);
     let sizes_box = Block::bordered().title("Packet sizes in bytes");
     frame.render_widget(Paragraph::new(Line::from_iter(figures)).block(sizes_box), sizes);
@@ -210,15 +210,15 @@ mod tests {
                 before: size,
                 after: CountBounds { estimate: 1_000, ..size },
             }]),
-            spreaders: [v4, v6].map(|key| Spreads { source: source(key), destinations }).to_vec(),
-            entropy: Entropy { bits: 5.25, standard_error: 0.125 },
-            packet_sizes: PacketSizes {
+            spreaders: Some([v4, v6].map(|key| Spreads { source: source(key), destinations }).to_vec()),
+            entropy: Some(Entropy { bits: 5.25, standard_error: 0.125 }),
+            packet_sizes: Some(PacketSizes {
                 count: 4_700,
                 mean: Some(223.5),
                 quantiles: vec![(0.0, 64.0), (1.0, 1_518.0)],
                 range: None,
-            },
-            readings: Readings { taus: [4, 2, 1, 3, 255], queue: 99, messages: 1_000, kept: 0 },
+            }),
+            readings: Readings { taus: [4, 2, 1, 3, 255].map(Some), queue: 99, messages: 1_000, kept: 0 },
         }
     }
 

@@ -11,7 +11,7 @@ use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 
 /// In a network of its own, so that nobody else's packets are there.
-fn in_own_network(test: impl FnOnce() + Send + 'static) {
+pub(crate) fn in_own_network(test: impl FnOnce() + Send + 'static) {
     let own = std::thread::spawn(|| {
         // This thread alone goes there, and the processes that it starts.
         #[allow(deprecated, reason = "what replaces it is not safe; no file is shared that this would split")]
@@ -63,7 +63,7 @@ fn packets_of_an_interface_are_counted_or_dropped() {
 }
 
 /// Runs `ip` with each of these; whether all succeed.
-fn ip(commands: &[&str]) -> bool {
+pub(crate) fn ip(commands: &[&str]) -> bool {
     run("ip", commands)
 }
 
@@ -124,7 +124,7 @@ fn packets_between_two_interfaces_are_counted_exactly() {
 }
 
 /// Sends datagrams of many lengths; the bytes on the wire of each flow.
-fn send() -> BTreeMap<String, u64> {
+pub(crate) fn send() -> BTreeMap<String, u64> {
     let mut sent = BTreeMap::new();
     for (from, to, header) in
         [("10.9.0.1:0", "10.9.0.2:4242", 14 + 20 + 8), ("[fd09::1]:0", "[fd09::2]:4243", 14 + 40 + 8)]
@@ -145,7 +145,7 @@ fn send() -> BTreeMap<String, u64> {
 }
 
 /// The flows of a report that `send` may have made: interfaces say something of themselves, too.
-fn of_ours(report: &Value) -> BTreeMap<String, u64> {
+pub(crate) fn of_ours(report: &Value) -> BTreeMap<String, u64> {
     top(report).into_iter().filter(|(flow, _)| flow.contains(":424")).collect()
 }
 

@@ -36,3 +36,4 @@ mod sequences;
 mod stores;
 mod stream;
 mod terminal;
+mod xdp;

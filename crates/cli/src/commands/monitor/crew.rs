@@ -196,7 +196,7 @@ impl Crew {
             self.baskets.iter().map(|basket| of(basket).load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
         };
         Readings {
-            taus: self.baskets.each_ref().map(|basket| basket.tau.load(Ordering::Relaxed)),
+            taus: self.baskets.each_ref().map(|basket| Some(basket.tau.load(Ordering::Relaxed))),
             queue: sum(|basket| &basket.queue),
             messages: sum(|basket| &basket.messages),
             kept: self.readers.kept(),

@@ -42,7 +42,7 @@ impl Display {
             None if arguments.json => Form::Json,
             None => Form::Pages,
         };
-        let source = match (&arguments.iface, &arguments.pcap[..]) {
+        let source = match (arguments.iface.as_ref().or(arguments.xdp.as_ref()), &arguments.pcap[..]) {
             (Some(name), _) => name.clone(),
             (None, [one]) => one.display().to_string(),
             (None, many) => format!("{} captures", many.len()),

@@ -36,7 +36,7 @@ const OVER: u8 = 2;
 pub(super) struct Interface {
     pub(super) name: String,
     index: u32,
-    link: LinkType,
+    pub(super) link: LinkType,
     is_loopback: bool,
     phase: AtomicU8,
     drained: AtomicUsize,

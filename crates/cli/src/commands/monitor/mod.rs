@@ -23,6 +23,8 @@ mod shape;
 mod sketches;
 mod survey;
 mod tally;
+#[cfg(target_os = "linux")]
+mod xdp;
 
 use super::stream::default_threads;
 use crate::arguments::MonitorArguments;
@@ -62,6 +64,10 @@ pub(crate) fn run(arguments: &MonitorArguments) -> CommandResult {
     })?;
     let machine = &arguments.machine;
     process::check_memory(machine.memory)?;
+    #[cfg(target_os = "linux")]
+    if let Some(name) = &arguments.xdp {
+        return xdp::run(arguments, name, &interrupt);
+    }
     let threads = machine.threads.map_or_else(default_threads, usize::from);
     if threads > THREADS_MAX {
         return Err(Failure::Usage(format!(

@@ -36,6 +36,15 @@ impl Alarm {
         alarm
     }
 
+    /// Whether a report is due; the next one is then due later.
+    pub(super) fn has_rung(&mut self) -> bool {
+        let has_rung = self.due.is_some_and(|due| due <= Instant::now());
+        if has_rung {
+            self.set();
+        }
+        has_rung
+    }
+
     fn set(&mut self) {
         self.due = self.every.and_then(|every| Instant::now().checked_add(every));
     }
@@ -69,10 +78,7 @@ impl Reports<'_> {
         dropped: Option<u64>,
         span: Option<Span>,
     ) -> Result<(), Failure> {
-        let has_rung = alarm.due.is_some_and(|due| due <= Instant::now());
-        if has_rung {
-            alarm.set();
-        }
+        let has_rung = alarm.has_rung();
         let is_frame = self.display.heed()?;
         if (is_frame || has_rung)
             && let Some(report) = self.interim(dropped, span)

@@ -78,9 +78,9 @@ pub(super) fn report(crew: &Crew, about: About, held: &Held, known_before: &[Flo
         top: heaviest(crew, epoch, &held.known, top),
         heavy_threshold: held.heavy_threshold,
         changes: before.map(|before| changes(crew, before, epoch, keys(), top)),
-        spreaders: spreaders(&held.spreaders, top),
-        entropy: Entropy::of(&held.sums),
-        packet_sizes: PacketSizes::of(&held.lengths, (tally.counted, tally.counted_bytes), &RANKS),
+        spreaders: Some(spreaders(&held.spreaders, top)),
+        entropy: Some(Entropy::of(&held.sums)),
+        packet_sizes: Some(PacketSizes::of(&held.lengths, (tally.counted, tally.counted_bytes), &RANKS)),
         readings: crew.readings(),
     }
 }
