@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 /// What is published, each after what it needs.
-const PUBLISHED: &[&str] = &[cargo::KEYHASH, "overbank", "overbank-ingest", "overbank-table", "overbank-xdp", "overbank-cli"];
+const PUBLISHED: &[&str] =
+    &[cargo::KEYHASH, "overbank", "overbank-ingest", "overbank-table", "overbank-xdp", "overbank-cli"];
 
 /// Packs all published packages, as `cargo publish` would; they are not built from the archives, which takes minutes: `--verify` does.
 pub(crate) fn package(root: &Path, verifies: bool) -> ExitCode {

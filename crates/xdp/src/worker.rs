@@ -168,13 +168,30 @@ impl XdpWorker {
         taken
     }
 
+    /// The exact counts of this epoch as they are now, without the end of a round: those of a packet that is being counted are not all
+    /// there yet.
+    ///
+    /// # Errors
+    /// `Map`.
+    pub fn so_far(&self) -> Result<Packets> {
+        let mut packets = self.round()?;
+        packets.add(&self.current.packets);
+        Ok(packets)
+    }
+
     /// How often the ring was full in this round.
     ///
     /// # Errors
     /// `Map`.
     pub fn kept(&self) -> Result<u64> {
+        Ok(self.round()?.kept)
+    }
+
+    fn round(&self) -> Result<Packets> {
+        let mut packets = Packets::default();
         let tallies = self.maps.tallies.get(&self.half(), 0).map_err(map_error)?;
-        Ok(tallies.iter().map(|tally| Packets::of(tally).kept).sum())
+        tallies.iter().for_each(|tally| packets.add(&Packets::of(tally)));
+        Ok(packets)
     }
 
     /// Ends a round: the epoch as far as it has come, with every packet that came before the call.

@@ -14,6 +14,8 @@ int main(int count, char **words) {
     int out = socket(AF_PACKET, SOCK_RAW, 0);
     struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = (int)if_nametoindex(words[1])};
     FILE *frames = fopen(words[2], "rb");
+    /* What a pipe has is sent at once. */
+    if (frames) setvbuf(frames, NULL, _IONBF, 0);
     if (out < 0 || !frames || bind(out, (struct sockaddr *)&to, sizeof to)) {
         perror(words[1]);
         return 1;
