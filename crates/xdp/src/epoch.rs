@@ -102,7 +102,7 @@ impl Epoch {
         };
         let buckets = match sketch {
             Sketch::Coco => {
-                let made = CocoSketch::new(BUCKETS, BUCKET_ROWS, KEY_BYTES_MAX, &hasher);
+                let made = CocoSketch::new(BUCKETS, BUCKET_ROWS, KEY_BYTES_MAX, hasher);
                 Some(made.map_err(|error| Error::Map { why: error.to_string() })?)
             }
             _ => None,
@@ -163,7 +163,7 @@ impl Epoch {
 
     /// Distinct flows; `None` of a sketch that has none.
     pub fn distinct(&self) -> Option<HyperLogLog> {
-        HyperLogLog::from_registers(&self.hasher, self.registers.clone())
+        HyperLogLog::from_registers(self.hasher, self.registers.clone())
     }
 
     /// The keys that are known by name, in the order of their bytes.
@@ -182,8 +182,8 @@ impl Epoch {
         if self.is_signed || self.counters.is_empty() {
             return None;
         }
-        // Between two times that a counter is due a flow weighs less than τ there. Each takes a packet of another flow, the end of a round, or
-        // one of the flow's own for which the ring had no room.
+        // Between two times that a counter is due a flow weighs less than τ there. Each takes a packet of another flow, the end of a
+        // round, or one of the flow's own for which the ring had no room.
         let (unit, least, greatest) =
             if self.by_bytes { (1 << LG_UNIT, LEAST_BYTES, GREATEST_BYTES) } else { (1, 1, 1) };
         let others = count_min_error(self.weight(), COLUMNS as u32, ROWS as u32, confidence);

@@ -29,13 +29,14 @@
 //! | HyperLogLog                                | 26      | 45      |
 //! | flows                                      | 47      | 69      |
 //!
-//! These are medians of `cargo run -p overbank-xdp --example cost` on a busy 2.5 GHz Xeon, one flow, its counters near. With τ of 1, three
-//! messages a packet, count-min takes some 140.
+//! These are medians of `cargo run -p overbank-xdp --example cost` on a busy 2.5 GHz Xeon, one flow, its counters near. With τ of 1,
+//! three messages a packet, count-min takes some 140.
 //!
-//! The programs are loaded by aya, which is Rust alone: libbpf-rs would bring libelf and zlib, and a C compiler at each build of the command.
+//! The programs are loaded by aya, which is Rust alone: libbpf-rs would bring libelf and zlib, and a C compiler at each build of the
+//! command.
 //!
-//! Source: OctoSketch, sections 4, 6 and 7.3. Deviations: a counter of 64 bits beside each of 8, so that none wraps however long the ring is
-//! full; counters are read at the end of each round, so an answer lacks nothing that was not sent.
+//! Source: OctoSketch, sections 4, 6 and 7.3. Deviations: a counter of 64 bits beside each of 8, so that none wraps however long the
+//! ring is full; counters are read at the end of each round, so an answer lacks nothing that was not sent.
 
 #[cfg(target_os = "linux")]
 mod epoch;

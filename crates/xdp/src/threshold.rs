@@ -1,7 +1,7 @@
 //! The threshold τ: as low as the ring lets it be.
 //!
-//! Source: OctoSketch, section 4.3, equations 1 and 2, with α = 0.25. Deviation: the queue's length is what a poll took, as long as polls are
-//! as far apart as they are here; a ring that was full doubles τ at once.
+//! Source: OctoSketch, section 4.3, equations 1 and 2, with α = 0.25. Deviation: the queue's length is what a poll took; a ring that was
+//! full doubles τ at once.
 
 /// A counter of 8 bits holds less.
 pub const TAU_MAX: u64 = 127;

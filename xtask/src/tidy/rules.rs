@@ -26,8 +26,8 @@ const BANNED: &[&str] = &[
 ];
 
 /// Where `unsafe` may stand: code for one instruction set, the device's files, the C interface, the command's memory, the
-/// command's look at standard output and its packet sockets, two calls of XDP's to the kernel, the bench's memory map, a rival that is one, the test that forks, and the
-/// allocator that counts.
+/// command's look at standard output and its packet sockets, two calls of XDP's to the kernel, the bench's memory map, a rival that is
+/// one, the test that forks, and the allocator that counts.
 const UNSAFE_PLACES: &[&str] = &[
     "crates/overbank/src/bits/",
     "crates/overbank/src/device/file",

@@ -37,8 +37,8 @@ pub(crate) struct MonitorArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) iface: Option<String>,
 
-    /// Have the kernel count what this interface receives, by XDP: in its driver if that can, else before the rest of the kernel; needs root
-    /// and Linux 5.9. Flows' sizes, changes and distinct flows; no spreaders, entropy or packet sizes, and no --store. --key is
+    /// Have the kernel count what this interface receives, by XDP: in its driver if that can, else before the rest of the kernel; needs
+    /// root and Linux 5.9. Flows' sizes, changes and distinct flows; no spreaders, entropy or packet sizes, and no --store. --key is
     /// five-tuple, src-dst, src or dst
     #[arg(long, value_name = "NAME", conflicts_with_all = ["store", "tunnels", "threads"])]
     pub(crate) xdp: Option<String>,
